@@ -21,8 +21,11 @@ import pytest
 from websockets.sync.client import connect
 
 from stratalog.aws.listeners import Connections, Listeners
+from stratalog.clock import SystemClock
+from stratalog.codec import sha256
 from stratalog.keys import listeners_partition
 from stratalog.limits import BODY_PART_BYTES
+from stratalog.maintenance.collection import collect
 from stratalog.protocol.live import SUBPROTOCOL
 from stratalog.store import Store, open_store
 from tests.aws.gateway_events import queue_event
@@ -60,6 +63,13 @@ OF_AGE = {
         "s3:PutObject",
     },
 }
+
+
+class Later(SystemClock):
+    """A clock that is an hour fast, so that all blobs are old."""
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + 3_600_000
 
 
 class Guarded:
@@ -132,6 +142,7 @@ def worked(guarded: Guarded) -> Guarded:
     guarded.stack.configure("Api", STRATALOG_QUEUED="all")
     use_queue(guarded)
     guarded.stack.invoke("Maintenance", {"source": "aws.events"})
+    collect_later(guarded)
     return guarded
 
 
@@ -192,6 +203,19 @@ def use_queue(guarded: Guarded) -> None:
     for receives, failures in ((1, 1), (11, 0)):
         guarded.store.queue.send(f"acme/nothing-{receives}", [b"\x01 not a push"])
         assert guarded.process(receives) == failures
+
+
+def collect_later(guarded: Guarded) -> None:
+    """Do what maintenance does an hour later, with its role, while the body of a push is still stored."""
+    body = b"the body of a push"
+    prefix = guarded.store.document("acme", "plan").log.record.prefix
+    guarded.store.environment.blobs.put(f"acme/queue/{prefix.partition('/')[2]}/token/{sha256(body).hex()}", body)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in guarded.stack.variables:
+            if name.startswith("AWS_ENDPOINT_URL"):
+                patch.setenv(name, guarded.roles["Maintenance"].url)
+        with open_store(guarded.stack.output("Store"), create=False, clock=Later()) as store:
+            collect(store.environment, "acme", dry_run=True, queue=lambda: store.queue)
 
 
 def patiently(found: Callable[[], bool]) -> bool:

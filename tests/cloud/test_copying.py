@@ -74,6 +74,7 @@ def test_a_copy_is_refused_without_a_source_store_or_if_the_target_has_other_dat
 ) -> None:
     assert "the folder has no store" in run("copy", str(tmp_path / "none"), aws_store, code=2).stderr
     assert "the table does not exist" in run("copy", f"{aws_store}-none", str(tmp_path / "back"), code=5).stderr
+    assert not (tmp_path / "back").exists()
     run("--store", str(tmp_path / "other"), "init")
     run("--store", str(tmp_path / "other"), "create", "elsewhere/plan")
     assert (

@@ -116,3 +116,12 @@ def test_a_bucket_that_is_never_found_is_unavailable() -> None:
     clock = ManualClock()
     with pytest.raises(Unavailable, match="the bucket is not ready yet"):
         prepare_bucket(SlowBuckets(clock, 2 * READY_SECONDS_MAX), "plans", clock)
+
+
+def test_a_bucket_that_s3_denies_may_belong_to_another_account() -> None:
+    class TheirBuckets(SlowBuckets):
+        def get_bucket_versioning(self, **given: Any) -> NoReturn:
+            refuse(403, "AccessDenied")
+
+    with pytest.raises(Unavailable, match=r"another AWS account may own the bucket.* \?bucket="):
+        prepare_bucket(TheirBuckets(ManualClock(), 0), "plans", ManualClock())

@@ -75,6 +75,18 @@ def test_small_and_large_pushes_are_applied_in_order_and_leave_no_claim_check(st
     assert store.queue.receive() == []
 
 
+def test_a_push_that_is_too_large_for_its_queue_is_queued_by_its_claim_check(store: Store, sqs: Service) -> None:
+    """Queues of SQS accepted 256 KB until 2025, and keep this limit."""
+    document = store.create("acme", "plan")
+    queue: Any = store.queue
+    sqs.client.set_queue_attributes(QueueUrl=queue._url, Attributes={"MaximumMessageSize": str(256 * 1024)})
+    value = LARGE[:500_000]
+    push(store, document, put(1, value))
+    assert len(list(store.environment.blobs.list("acme/queue/"))) == 1
+    work(store)
+    assert document.get("notes/1") == value
+
+
 def test_a_mutation_that_kills_each_worker_is_rejected_and_later_mutations_are_applied(store: Store) -> None:
     document = store.create("acme", "plan")
     push(store, document, Mutation(client="c", id=1, name="kill"), put(2, "after"))

@@ -9,6 +9,7 @@ import pytest
 
 from stratalog.backends.sqs import SqsQueue, messages_of_event
 from stratalog.clock import Clock
+from stratalog.errors import LimitExceeded
 from stratalog.limits import MESSAGE_BYTES_MAX
 from stratalog.ports.queue import Message, Queue
 from stratalog.testing.clock import ManualClock
@@ -38,6 +39,15 @@ def test_batches_up_to_the_size_limit_of_the_port_fit_into_sqs(sqs: Service) -> 
         given = queue.receive()
         assert [(message.group, message.body) for message in given] == [(group, body) for body in bodies]
         assert all(queue.acknowledge(message) for message in given)
+
+
+def test_a_message_above_the_limit_of_its_queue_is_refused_as_too_large(sqs: Service) -> None:
+    queue = queue_on(sqs, ToldClock(sqs.time))
+    sqs.client.set_queue_attributes(QueueUrl=queue._url, Attributes={"MaximumMessageSize": str(256 * 1024)})
+    with pytest.raises(LimitExceeded, match="too large for this queue"):
+        queue.send("g", [bytes(200_000)])
+    assert queue.receive() == []
+    queue.send("g", [bytes(190_000)])
 
 
 def test_groups_with_names_that_sqs_forbids_stay_distinct(sqs: Service) -> None:

@@ -31,6 +31,13 @@ def test_a_store_moves_to_postgresql_then_to_aws_and_back(
             assert heads_of(store) == heads
 
 
+def test_a_copy_shows_no_password(tmp_path: Path, postgres: str, run: Run) -> None:
+    run("--store", str(tmp_path), "init")
+    printed = run("copy", str(tmp_path), f"{postgres}&password=secret")
+    assert "copied" in printed.stdout
+    assert "secret" not in printed.stdout + printed.stderr
+
+
 def heads_of(store: stratalog.Store) -> dict[str, bytes]:
     """Return the hash of the newest entry of every log, by organisation and name."""
     return {

@@ -33,6 +33,7 @@ def pair() -> Iterator[Pair]:
 def opened(pair: Pair, schema: str, options: str = "") -> Iterator[PostgresStore]:
     with closing(PostgresStore(parse_address(f"{pair.url}&schema={schema}{options}"), SystemClock())) as store:
         store.create()
+        store.index.commit([Put(Item("p", "first", {}))])  # open the session for commits while the standby runs
         yield store
 
 

@@ -146,4 +146,20 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(PRUNE, "for folder in (UNFINISHED, MANIFESTS) for", "for folder in (MANIFESTS, UNFINISHED) for"),),
         (f"{RACES}::test_a_prune_keeps_the_objects_of_an_old_interrupted_backup_that_is_finished_meanwhile",),
     ),
+    Removal(
+        "B673",
+        (
+            Edit(
+                "src/stratalog/cli/copies.py",
+                "copied {shown_url(source)} to {shown_url(target)}",
+                "copied {source} to {target}",
+            ),
+        ),
+        ("tests/postgres/test_copying.py::test_a_copy_shows_no_password",),
+    ),
+    Removal(
+        "B674",
+        (Edit("src/stratalog/cli/copies.py", "        next(ours.organisations(), None)\n", ""),),
+        ("tests/cloud/test_copying.py::test_a_copy_is_refused_without_a_source_store_or_if_the_target_has_other_data",),
+    ),
 )

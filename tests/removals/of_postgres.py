@@ -9,6 +9,10 @@ __all__ = ["REMOVALS"]
 ANNOUNCEMENTS = "src/stratalog/backends/postgres_announcements.py"
 COMMITS = "src/stratalog/backends/postgres_commits.py"
 CONNECTIONS = "src/stratalog/backends/postgres_connections.py"
+SESSION = "src/stratalog/backends/postgres_session.py"
+TEST_STANDBY = "tests/postgres/test_standby.py"
+ENDED_WAIT = f"{TEST_STANDBY}::test_a_commit_whose_wait_for_the_standby_ends_early_is_unknown_and_not_shown"
+SILENT = "tests/postgres/test_silence.py::test_a_call_without_an_answer_ends_and_the_next_call_uses_another_session"
 READ_ONLY = "tests/postgres/test_failover.py::test_sessions_of_a_primary_that_turned_read_only_are_replaced"
 HUB_WORLD = "tests/server/test_hub_world.py"
 TEST_SESSIONS = "tests/postgres/test_sessions.py"
@@ -66,7 +70,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B401",
-        (Edit(CONNECTIONS, "                if exc.sqlstate == READ_ONLY:\n                    self.renew()\n", ""),),
+        (Edit(CONNECTIONS, "if in_doubt or exc.sqlstate == READ_ONLY", "if in_doubt"),),
         (f"{READ_ONLY}[send]",),
     ),
     Removal(
@@ -220,5 +224,77 @@ REMOVALS: tuple[Removal, ...] = (
         (
             "tests/cloud/test_objectstore_failures.py::test_a_put_to_a_bucket_of_another_region_is_refused_with_this_reason",
         ),
+    ),
+    Removal(
+        "B669",
+        (
+            Edit(
+                CONNECTIONS,
+                "if connection.execute(HAS_STANDBYS).fetchall() == [(True,)]:",
+                "if False:",
+            ),
+        ),
+        (
+            f"{TEST_STANDBY}::test_a_session_that_opens_while_no_standby_runs_is_unavailable_until_one_does",
+            ENDED_WAIT,
+        ),
+    ),
+    Removal(
+        "B669",
+        (Edit(COMMITS, "if in_doubt or error.sqlstate == READ_ONLY", "if error.sqlstate == READ_ONLY"),),
+        (f"{ENDED_WAIT}[pg_terminate_backend-insert]", f"{ENDED_WAIT}[pg_terminate_backend-put]"),
+    ),
+    Removal(
+        "B669",
+        (Edit(CONNECTIONS, "if in_doubt or exc.sqlstate == READ_ONLY", "if exc.sqlstate == READ_ONLY"),),
+        (f"{ENDED_WAIT}[pg_terminate_backend-send]",),
+    ),
+    Removal(
+        "B669",
+        (
+            Edit(
+                COMMITS,
+                "        self._connections.require_replicated(connection)\n        return True\n",
+                "        return True\n",
+            ),
+        ),
+        (f"{ENDED_WAIT}[pg_cancel_backend-insert]",),
+    ),
+    Removal(
+        "B669",
+        (
+            Edit(
+                COMMITS,
+                "                self._connections.require_replicated(connection)\n                return",
+                "                return",
+            ),
+        ),
+        (f"{ENDED_WAIT}[pg_cancel_backend-put]",),
+    ),
+    Removal(
+        "B669",
+        (Edit(CONNECTIONS, "                self.require_replicated(connection)\n", ""),),
+        (f"{ENDED_WAIT}[pg_cancel_backend-send]",),
+    ),
+    Removal(
+        "B670",
+        (Edit(SESSION, "if silent_seconds >= ANSWER_SECONDS_MAX:", "if False:"),),
+        (SILENT,),
+    ),
+    Removal(
+        "B670",
+        (Edit(COMMITS, "connection.execute_prepared(", "connection.pgconn.exec_prepared("),),
+        (f"{SILENT}[insert]",),
+    ),
+    Removal(
+        "B670",
+        (
+            Edit(
+                SESSION,
+                "                    if not self._waits_for_standby():\n                        self._shut_down()\n",
+                "                    self._shut_down()\n",
+            ),
+        ),
+        (f"{TEST_STANDBY}::test_a_commit_waits_for_the_standby_for_longer_than_for_another_answer",),
     ),
 )

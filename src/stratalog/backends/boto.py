@@ -49,6 +49,7 @@ class RequestRefused(Unavailable):
     def __init__(self, message: str, reason: str, explanation: str) -> None:
         super().__init__(message, reason=reason, explanation=explanation)
         self.reason = reason
+        self.explanation = explanation
 
 
 def aws_client(service: str, session: Any, endpoint: str, policy: RequestPolicy) -> Any:

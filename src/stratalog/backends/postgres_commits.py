@@ -219,6 +219,7 @@ class PostgresWriter:
             if exc.sqlstate in REPEATABLE:
                 return False
             raise self._error_of(connection, exc, sent=True) from exc
+        self._connections.require_replicated(connection)
         return True
 
     def _run_each(self, group: Sequence[PostgresCommit]) -> Sequence[Any]:
@@ -242,6 +243,7 @@ class PostgresWriter:
                     if blobs := self._blobs_of(done):
                         put_blobs(connection, blobs)
                     connection.execute("COMMIT")
+                self._connections.require_replicated(connection)
                 return outcomes
             except psycopg.Error as exc:
                 error = self._error_of(connection, exc, sent=sent)
@@ -251,14 +253,14 @@ class PostgresWriter:
 
     def _error_of(self, connection: Connection, error: psycopg.Error, *, sent: bool) -> StratalogError:
         """End the session and return the error of its commits. With ``sent``, the COMMIT may have been sent."""
-        lost = is_lost(connection, error)
-        if error.sqlstate == READ_ONLY:
+        in_doubt = sent and is_lost(connection, error) and error.sqlstate not in REPEATABLE
+        if in_doubt or error.sqlstate == READ_ONLY:
             self._connections.renew()
         # Do not use the session again. After a failed statement of a pipeline the server skips the other statements.
         # psycopg takes a skipped statement as prepared, and all later uses of the statement would fail. A lost
         # connection may be in the middle of a pipeline.
         self._disconnect()
-        return error_of(error, sent=sent and lost and error.sqlstate not in REPEATABLE)
+        return error_of(error, sent=in_doubt)
 
     def _blobs_of(self, group: Iterable[PostgresCommit]) -> list[BlobRow]:
         """Return the blobs of all commits, each key once, in order of key, so that transactions do not deadlock.
@@ -350,7 +352,7 @@ def _insert_rows(connection: Connection, rows: Sequence[Row]) -> None:
         connection.execute(INSERT_MANY, _columns([(*map(_bytes, row), *NO_CHECK[len(row) :]) for row in rows]))
         return
     (row,) = rows
-    # Most commits are this statement. libpq's own call takes two thirds of the time of psycopg's `execute`.
+    # Most commits are this statement. psycopg's `execute` takes more time.
     try:
         _insert_row(connection, row)
     except psycopg.errors.InvalidSqlStatementName:
@@ -361,13 +363,13 @@ def _insert_rows(connection: Connection, rows: Sequence[Row]) -> None:
 
 def _insert_row(connection: Connection, row: Row) -> None:
     name, _ = PREPARED[len(row)]
-    _check(connection, connection.pgconn.exec_prepared(name, [*map(_bytes, row)], BINARY[len(row)]))
+    _check(connection, connection.execute_prepared(name, [*map(_bytes, row)], BINARY[len(row)]))
 
 
 def _prepare(connection: Connection, length: int) -> None:
     """Prepare the statement for rows of ``length`` values in the session."""
     name, statement = PREPARED[length]
-    _check(connection, connection.pgconn.prepare(name, statement.encode()))
+    _check(connection, connection.prepare(name, statement))
 
 
 def _check(connection: Connection, result: PGresult) -> None:

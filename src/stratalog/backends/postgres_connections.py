@@ -6,6 +6,7 @@ import re
 import select
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -13,6 +14,7 @@ from psycopg import sql
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from stratalog.backends.postgres_address import without_password
+from stratalog.backends.postgres_session import PostgresSession
 from stratalog.errors import Closed, Corrupt, Invalid, OutcomeUnknown, StorageFull, StratalogError, Unavailable
 from stratalog.limits import POSTGRES_CONNECTIONS_MAX, POSTGRES_WAIT_SECONDS_MAX
 from stratalog.process_fork import close_in_child
@@ -20,6 +22,7 @@ from stratalog.process_fork import close_in_child
 __all__ = [
     "READ_ONLY",
     "REPEATABLE",
+    "REPLICATE",
     "STATEMENT_TRIES",
     "Connection",
     "PostgresConnections",
@@ -29,6 +32,7 @@ __all__ = [
 ]
 
 CONNECT_SECONDS_MAX = 10
+STANDBY_SECONDS_MAX = 10
 IDLE_SECONDS_MAX = 600.0
 STATEMENT_TRIES = 5
 
@@ -47,6 +51,9 @@ SETTINGS = {
 DURABLE_COMMITS = (
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
+HAS_STANDBYS = "SELECT current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery()"
+# This transaction writes a message that nothing reads. Its commit waits until a standby has all commits up to its own.
+REPLICATE = "SELECT pg_logical_emit_message(true, 'stratalog', '')"
 
 # If the server's host vanishes, the kernel ends the connection after 30 seconds. The user timeout covers the time until
 # the server has the request. The keepalive covers the wait for the answer; its default is two hours.
@@ -71,7 +78,7 @@ NO_TABLES = frozenset({"42P01", "3F000"})
 CONNECTING = re.compile(r"^connection [^:]*: connection to server .*? failed: ")
 
 Result = TypeVar("Result")
-Connection = psycopg.Connection[tuple[Any, ...]]
+Connection = PostgresSession
 
 
 class PostgresConnections:
@@ -96,7 +103,7 @@ class PostgresConnections:
         """Return a new connection, which the caller closes. Raises Unavailable, Closed."""
         self.check_open()
         try:
-            connection = psycopg.connect(self._conninfo, autocommit=True)
+            connection = Connection.connect(self._conninfo, autocommit=True)
             try:
                 self._set_up(connection)
             except BaseException:
@@ -128,7 +135,7 @@ class PostgresConnections:
 
         The method may call ``work`` again after a rollback, so ``work`` must allow repetition. Raises the error of
         ``work``, Unavailable, StorageFull, Corrupt or Closed: then nothing was written. Raises OutcomeUnknown if the
-        connection broke during the commit.
+        connection broke during the commit, or the wait for a standby was cancelled.
         """
         for _ in range(STATEMENT_TRIES):
             connection = self._take()
@@ -138,19 +145,32 @@ class PostgresConnections:
                 result = work(connection)
                 is_committing = True
                 connection.execute("COMMIT")
+                self.require_replicated(connection)
                 return result
             except psycopg.Error as exc:
-                if exc.sqlstate == READ_ONLY:
+                in_doubt = is_committing and is_lost(connection, exc)
+                if in_doubt or exc.sqlstate == READ_ONLY:
                     self.renew()
                 if exc.sqlstate not in REPEATABLE:
-                    raise error_of(exc, sent=is_committing and is_lost(connection, exc)) from exc
+                    raise error_of(exc, sent=in_doubt) from exc
                 failure = exc
             finally:
                 self._give_back(connection)
         raise error_of(failure) from failure
 
+    def require_replicated(self, connection: Connection) -> None:
+        """Raise OutcomeUnknown, and end the session, if a wait of the session for a standby was cancelled."""
+        if not connection.is_replicated:
+            connection.close()
+            self.renew()
+            raise OutcomeUnknown("the wait for a standby of the database was cancelled; the standby may lack a commit")
+
     def renew(self) -> None:
-        """Replace the pool's connections. Call this after a server refused a write: another host may accept it."""
+        """Replace the pool's connections.
+
+        Call this after a server refused a write: another host may accept it. Also call this after a commit in doubt: a
+        new session shows the commit only if a standby has it.
+        """
         pool = self._pool  # `close` may set the attribute to None at any time
         if pool is not None:
             pool.drain()
@@ -188,7 +208,7 @@ class PostgresConnections:
                 if pool is None:
                     pool = self._pool = ConnectionPool(
                         self._conninfo,
-                        connection_class=psycopg.Connection,
+                        connection_class=Connection,
                         kwargs={"autocommit": True},
                         configure=self._set_up,
                         min_size=0,
@@ -237,6 +257,30 @@ class PostgresConnections:
             sql.SQL(DURABLE_COMMITS),
         ]
         connection.execute(sql.SQL("; ").join(settings))
+        if connection.execute(HAS_STANDBYS).fetchall() == [(True,)]:
+            _await_standby(connection)
+
+
+def _await_standby(connection: Connection) -> None:
+    """Wait until a standby has all commits that the session can read. Raises Unavailable after `STANDBY_SECONDS_MAX`.
+
+    A primary that was restarted shows commits that no standby has. A process whose commit was in doubt would find the
+    commit and acknowledge it, and a failover would lose it.
+    """
+    timer = threading.Timer(STANDBY_SECONDS_MAX, _cancel, [connection])
+    timer.daemon = True
+    timer.start()
+    try:
+        connection.execute(REPLICATE)
+    finally:
+        timer.cancel()
+    if not connection.is_replicated:
+        raise Unavailable("no standby has confirmed the commits of the database", seconds=STANDBY_SECONDS_MAX)
+
+
+def _cancel(connection: Connection) -> None:
+    with suppress(psycopg.Error):  # the connection is lost, or the statement has just ended
+        connection.cancel_safe(timeout=STANDBY_SECONDS_MAX)
 
 
 def idle_end(connection: Connection) -> select.poll:

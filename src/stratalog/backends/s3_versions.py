@@ -32,6 +32,7 @@ RECOVERY_DAYS = 36
 DynamoDB's point-in-time recovery can restore a state of the last 35 days. The blobs of this state stay one day longer.
 """
 NO_BUCKET = "NoSuchBucket"
+DENIED = "AccessDenied"
 
 
 class S3Versions:
@@ -195,14 +196,21 @@ def prepare_bucket(client: Any, bucket: str, clock: Clock) -> bool:
     """Create the bucket unless it is ready, and wait until it is ready. Return False if it existed before.
 
     A ready bucket has versioning, which `create_bucket` sets last. S3 can need 15 more minutes until it uses versioning
-    everywhere (`docs/guides/aws.md`). Raises the errors of `create_bucket`.
+    everywhere (`docs/guides/aws.md`). Raises the errors of `create_bucket`, and Unavailable if S3 denies access.
     """
     made = False
 
     def is_ready() -> bool:
         nonlocal made
-        if _versioning(client, bucket) == "Enabled":
-            return True
+        try:
+            if _versioning(client, bucket) == "Enabled":
+                return True
+        except RequestRefused as exc:
+            if exc.reason == DENIED:
+                # S3 answers so for a bucket of another account, and for a role without the right.
+                text = "another AWS account may own the bucket, or this role may not use it; choose it with ?bucket="
+                raise Unavailable(text, bucket=bucket, explanation=exc.explanation) from exc
+            raise
         try:
             made = create_bucket(client, bucket) or made
         except RequestRefused as exc:

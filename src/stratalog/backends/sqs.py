@@ -47,6 +47,9 @@ WAIT_SECONDS_MAX = 20
 GROUP = re.compile(r"[!-~]{1,128}")
 RECEIVES = re.compile(r"[0-9]{1,9}")
 EMPTY = "-"
+TOO_LONG = "BatchRequestTooLong"
+# SQS has no error code for a message that is longer than the queue's attribute MaximumMessageSize.
+TOO_LONG_TEXT = "Message must be shorter than"
 STALE = frozenset({"InvalidParameterValue", "MessageNotInflight", "ReceiptHandleIsInvalid"})
 ATTRIBUTES = ("ApproximateReceiveCount", "MessageDeduplicationId", "MessageGroupId", "SentTimestamp")
 
@@ -92,7 +95,15 @@ class SqsQueue:
         size = sum(message_bytes(group, len(body)) for body in bodies)
         if size > REQUEST_BYTES_MAX:
             raise LimitExceeded("a send is too large for SQS", value=size, limit=REQUEST_BYTES_MAX)
-        self._request("SendMessageBatch", partial(self._send_rest, self._url, entries), writes=True, sent_bytes=size)
+        try:
+            self._request(
+                "SendMessageBatch", partial(self._send_rest, self._url, entries), writes=True, sent_bytes=size
+            )
+        except RequestRefused as exc:
+            if exc.reason != TOO_LONG and TOO_LONG_TEXT not in exc.explanation:
+                raise
+            # The queue was made when SQS accepted 256 KB, or an operator has lowered its limit.
+            raise LimitExceeded("a send is too large for this queue of SQS", value=size) from exc
 
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
         self._check_open()
@@ -180,11 +191,15 @@ class SqsQueue:
         if not failed:
             return
         failure = failed[entries[0]["Id"]]
-        error: type[OutcomeUnknown | Unavailable] = Unavailable
-        if sent or failure["Code"].startswith("Internal"):
-            error = OutcomeUnknown
-        reason = error("SQS refused a message", reason=failure["Code"], sent=len(sent))
-        raise reason if failure["SenderFault"] else Retryable(reason)
+        code, text, is_ours = failure["Code"], "SQS refused a message", failure["SenderFault"]
+        error: OutcomeUnknown | Unavailable
+        if sent or code.startswith("Internal"):
+            error = OutcomeUnknown(text, reason=code, sent=len(sent))
+        elif is_ours:
+            error = RequestRefused(text, code, failure.get("Message", ""))
+        else:
+            error = Unavailable(text, reason=code)
+        raise error if is_ours else Retryable(error)
 
     def _receive(self, url: str, limit: int, visibility_seconds: float, wait_seconds: int) -> list[Any]:
         """Receive messages in SQS's own form. All tries have the same attempt id, so that SQS repeats a lost answer."""

@@ -11,6 +11,7 @@ from stratalog.documents import merge as merge_fork
 from stratalog.documents import replay as replay_fork
 from stratalog.documents.replay import Replayed, ReplayReport
 from stratalog.errors import Invalid
+from stratalog.homes import shown_url
 from stratalog.maintenance.store_copy import copy_store
 from stratalog.store import open_store
 
@@ -67,15 +68,14 @@ def copy(session: Session, source: str, target: str) -> None:
     every document, log and record in both stores. Write to only one of the two stores afterwards. Queued pushes are not
     copied.
     """
-    with (
-        open_store(source, create=False) as ours,
-        open_store(target) as theirs,
-        progress(f"copying {source}", None) as step,
-    ):
-        done = copy_store(ours, theirs, step)
+    with open_store(source, create=False) as ours:
+        # A store on AWS is opened without a request. A source that cannot be read must not make a target.
+        next(ours.organisations(), None)
+        with open_store(target) as theirs, progress(f"copying {shown_url(source)}", None) as step:
+            done = copy_store(ours, theirs, step)
     written = f"{done.items_written:,} items and {done.blobs_written:,} blobs written"
     copied = f"{done.logs:,} logs and {done.records:,} records of {done.organisations:,} organisations"
-    session.answer(done, f"copied {source} to {target}: {copied}, {written}, verified")
+    session.answer(done, f"copied {shown_url(source)} to {shown_url(target)}: {copied}, {written}, verified")
 
 
 def _print_report(session: Session, report: ReplayReport) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from stratalog.clock import Clock, Observation
@@ -78,19 +79,21 @@ class QueuedPushes:
         if answer is not None:
             return answer
         sent.check_room(state, self._pushes_max, owner)
-        message = write_message(
-            self._store.environment,
-            record,
-            request,
-            owner,
-            author,
-            self._message_bytes_max,
-            document.rules.mutators,
+        write = partial(
+            write_message, self._store.environment, record, request, owner, author, known=document.rules.mutators
         )
+        message = write(bytes_max=self._message_bytes_max)
         with self._reserve(record.organisation, state, request, owner):
-            self._store.queue.send(group_of(record), [message])
+            self._send(group_of(record), message, write)
         sent.note(request.mutations, owner)
         return Pushed([], queued=True)
+
+    def _send(self, group: str, message: bytes, write: Callable[..., bytes]) -> None:
+        """Send the message. If the queue accepts only smaller messages, put the push into blobs."""
+        try:
+            self._store.queue.send(group, [message])
+        except LimitExceeded:
+            self._store.queue.send(group, [write(bytes_max=0)])
 
     def _reserve(self, organisation: str, state: State, request: Push, owner: str) -> Reservation:
         """Reserve quota for the clients that the push adds. No quota refuses an acknowledged push."""

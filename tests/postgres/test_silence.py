@@ -1,0 +1,109 @@
+"""A server that keeps its connections but answers no longer, as behind a stopped proxy or with a disk that hangs."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+
+from stratalog.backends import postgres_session
+from stratalog.backends.postgres import PostgresStore
+from stratalog.backends.postgres_address import parse_address
+from stratalog.clock import SystemClock
+from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
+from stratalog.ports.index import Absent, Item, Put
+from tests.threads import join_all, start_all
+
+SOCKET = ".s.PGSQL.5432"
+ITEM = Item("p", "s", {})
+numbers = count()
+CALLS: dict[str, tuple[Callable[[PostgresStore], object], type[StratalogError] | None]] = {
+    "insert": (lambda store: store.index.commit([Put(Item("p", f"{next(numbers)}", {}), Absent())]), OutcomeUnknown),
+    "put": (lambda store: store.index.commit([Put(ITEM)]), Unavailable),
+    "send": (lambda store: store.queue.send("g", [b"body"]), Unavailable),
+    "read": (lambda store: store.index.get("p", "s"), None),
+}
+
+
+class Proxy:
+    """A proxy of a server's Unix socket in another folder. After `silence`, its present connections get no answers."""
+
+    def __init__(self, server: str, folder: Path) -> None:
+        self._server = server
+        self._clients: list[socket.socket] = []
+        self._silent = 0
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(folder / SOCKET))
+        self._listening.listen()
+        self._threads = start_all([self._accept])
+
+    def silence(self) -> None:
+        self._silent = len(self._clients)
+
+    def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        for client in self._clients:
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+        join_all(self._threads)
+        self._listening.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listening.accept()
+            except OSError:  # the end of the test
+                return
+            number = len(self._clients)
+            self._clients.append(client)
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(f"{self._server}/{SOCKET}")
+            self._threads += start_all([partial(self._serve, number, client, server)])
+
+    def _serve(self, number: int, client: socket.socket, server: socket.socket) -> None:
+        with client, server:
+            (answers,) = start_all([partial(self._forward, server, client, lambda: number < self._silent)])
+            self._forward(client, server, lambda: False)
+            join_all([answers])
+
+    def _forward(self, source: socket.socket, target: socket.socket, is_silent: Callable[[], bool]) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if not is_silent():
+                    target.sendall(data)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def proxy(postgres: str, tmp_path: Path) -> Iterator[Proxy]:
+    (host,) = parse_qs(urlsplit(postgres).query)["host"]
+    with closing(Proxy(host, tmp_path)) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_without_an_answer_ends_and_the_next_call_uses_another_session(
+    postgres: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (host,) = parse_qs(urlsplit(postgres).query)["host"]
+    url = postgres.replace(quote(host, safe=""), quote(str(tmp_path), safe=""))
+    call, error = CALLS[name]
+    with closing(PostgresStore(parse_address(url), SystemClock())) as store:
+        store.create()
+        store.index.commit([Put(ITEM)])
+        assert store.index.get("p", "s") == ITEM
+        monkeypatch.setattr(postgres_session, "ANSWER_SECONDS_MAX", 0.2)
+        proxy.silence()
+        if error is not None:
+            with pytest.raises(error):
+                call(store)
+        call(store)
+        assert store.index.get("p", "s") == ITEM

@@ -1,0 +1,138 @@
+"""A primary whose synchronous standby is away. Its commits wait, and what no standby has is never acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from threading import Timer
+from typing import Any
+
+import psycopg
+import pytest
+
+from stratalog.backends import postgres_connections, postgres_session
+from stratalog.backends.postgres import PostgresStore
+from stratalog.backends.postgres_address import parse_address
+from stratalog.backends.postgres_connections import REPLICATE
+from stratalog.backends.postgres_session import PostgresSession
+from stratalog.clock import SystemClock
+from stratalog.errors import OutcomeUnknown, Unavailable
+from stratalog.ports.index import Absent, Item, Put
+from tests.threads import until
+
+WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+CANCEL_SECONDS = 0.02
+ITEM = Item("p", "s", {})
+COMMITS: list[Callable[[PostgresStore], None]] = [
+    lambda store: store.index.commit([Put(ITEM, Absent())]),
+    lambda store: store.index.commit([Put(ITEM)]),
+    lambda store: store.queue.send("g", [b"body"]),
+]
+NAMES = ["insert", "put", "send"]
+
+
+class Primary:
+    """A session of an operator."""
+
+    def __init__(self, connection: psycopg.Connection[Any], url: str) -> None:
+        self.connection = connection
+        self._url = url
+
+    def name_standby(self, name: str) -> None:
+        """Set the name of the standby, and wait until the server uses it. No standby of any name exists."""
+        self.connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
+        self.connection.execute("SELECT pg_reload_conf()")
+        until(lambda: self._do_commits_wait() == bool(name))
+
+    def _do_commits_wait(self) -> bool:
+        with closing(PostgresSession.connect(self._url, autocommit=True)) as session:
+            cancel = Timer(CANCEL_SECONDS, session.cancel)
+            cancel.start()
+            session.execute(REPLICATE)
+            cancel.cancel()
+            return not session.is_replicated
+
+    def end_wait(self, function: str) -> None:
+        """Call the function with the session that waits for a standby."""
+        until(lambda: len(self.connection.execute(WAITING).fetchall()) == 1)
+        self.connection.execute(f"SELECT {function}(pid) FROM ({WAITING}) AS waiting")
+
+
+@pytest.fixture
+def primary(postgres: str) -> Iterator[Primary]:
+    with closing(psycopg.connect(parse_address(postgres).conninfo, autocommit=True)) as connection:
+        connection.execute("SET synchronous_commit TO local")
+        operator = Primary(connection, parse_address(postgres).conninfo)
+        yield operator
+        operator.name_standby("")
+
+
+@pytest.fixture
+def store(postgres: str, primary: Primary, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
+    """A store with a session for commits, one for sends and one for reads. Then its standby goes away."""
+    monkeypatch.setattr(postgres_connections, "STANDBY_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(postgres_connections, "POSTGRES_WAIT_SECONDS_MAX", 0.2)
+    with closing(PostgresStore(parse_address(postgres), SystemClock())) as store:
+        store.create()
+        store.index.commit([Put(Item("p", "before", {}))])
+        sessions = [store._connections._take() for _ in range(2)]
+        for session in sessions:
+            store._connections._give_back(session)
+        primary.name_standby("nobody")
+        yield store
+        primary.name_standby("")  # before the end of the session for commits, which may wait
+
+
+@pytest.mark.parametrize("commit", COMMITS, ids=NAMES)
+@pytest.mark.parametrize("function", ["pg_terminate_backend", "pg_cancel_backend"])
+def test_a_commit_whose_wait_for_the_standby_ends_early_is_unknown_and_not_shown(
+    store: PostgresStore, primary: Primary, commit: Callable[[PostgresStore], None], function: str
+) -> None:
+    """The server makes the commit visible. A read would find the commit, and a failover would lose it."""
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(commit, store)
+        primary.end_wait(function)
+        assert isinstance(running.exception(timeout=60), OutcomeUnknown)
+    with pytest.raises(Unavailable, match="no standby has confirmed"):
+        store.index.get("p", "s")
+
+
+def test_a_session_that_opens_while_no_standby_runs_is_unavailable_until_one_does(
+    store: PostgresStore, primary: Primary, postgres: str
+) -> None:
+    with closing(PostgresStore(parse_address(postgres), SystemClock())) as other:
+        with pytest.raises(Unavailable, match="no standby has confirmed"):
+            other.require()
+        primary.name_standby("")
+        other.require()
+
+
+def test_a_role_without_rights_may_wait_for_a_standby(primary: Primary, postgres: str) -> None:
+    primary.connection.execute("CREATE ROLE plain LOGIN")
+    try:
+        with closing(psycopg.connect(parse_address(postgres).conninfo, user="plain", autocommit=True)) as session:
+            session.execute(REPLICATE)
+    finally:
+        primary.connection.execute("DROP ROLE plain")
+
+
+def test_a_commit_waits_for_the_standby_for_longer_than_for_another_answer(
+    store: PostgresStore, primary: Primary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    ask = PostgresSession._waits_for_standby
+
+    def asks(session: PostgresSession) -> bool:
+        asked.append(ask(session))
+        return asked[-1]
+
+    monkeypatch.setattr(PostgresSession, "_waits_for_standby", asks)
+    monkeypatch.setattr(postgres_session, "ANSWER_SECONDS_MAX", 0.1)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(store.index.commit, [Put(ITEM, Absent())])
+        until(lambda: len(asked) >= 2)
+        primary.name_standby("")
+        running.result(timeout=60)
+    assert asked[:2] == [True, True]
+    assert store.index.get("p", "s") == ITEM
