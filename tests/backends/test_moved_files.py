@@ -40,10 +40,10 @@ class _Replacing(apsw.VFS):
         moment, self.moment = self.moment, ""
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         if path and moment == "before":
-            _replace_file(path)
+            _replace_file(Path(path))
         file = apsw.VFSFile("", name, flags)
         if path and moment == "after":
-            _replace_file(path)
+            _replace_file(Path(path))
         return file
 
 
@@ -52,11 +52,6 @@ def replacing() -> Iterator[_Replacing]:
     vfs = _Replacing()
     yield vfs
     vfs.unregister()
-
-
-def _replace_file(path: str) -> None:
-    shutil.copy(path, f"{path}.copy")
-    os.replace(f"{path}.copy", path)
 
 
 def _replace(folder: Path) -> None:

@@ -84,10 +84,6 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(
                 FOLDERS,
                 "        if _identity_of(self.path) != self._identity:\n",
-            ),
-            Removal(
-                "src/stratalog/sqlite_files.py",
-                "        if _identity_of(self._path) != self._identity:\n",
                 "        if False:\n",
             ),
         ),
