@@ -1,4 +1,4 @@
-"""A program without an extra learns which extra to install. The server runs with the lowest Litestar that it allows."""
+"""A program without an extra learns which extra to install. The server runs with the lowest versions that it allows."""
 
 from __future__ import annotations
 
@@ -76,6 +76,19 @@ def test_a_missing_extra_is_a_missing_module_too() -> None:
 
 def test_the_server_extra_needs_the_first_litestar_with_the_names_that_the_server_imports() -> None:
     """The newest name that the server imports is `litestar.di.NamedDependency`. Litestar 2.23 is the first with it."""
+    assert lowest("litestar") >= (2, 23)
+
+
+def test_the_server_extra_needs_the_first_anyio_that_loses_no_cancellation() -> None:
+    """Before anyio 4.16 a task loses a `Task.cancel` that comes in the turn of the loop in which a timeout ends.
+
+    When a server ends, it cancels the watch of the heads, which mostly waits with a timeout.
+    """
+    assert lowest("anyio") >= (4, 16)
+
+
+def lowest(library: str) -> tuple[int, ...]:
+    """Return the lowest version of a library that the server extra allows."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    [lowest] = [found[1] for text in extras["server"] if (found := re.fullmatch(r"litestar>=([\d.]+)", text))]
-    assert tuple(map(int, lowest.split("."))) >= (2, 23)
+    [version] = [found[1] for text in extras["server"] if (found := re.fullmatch(rf"{library}>=([\d.]+)", text))]
+    return tuple(map(int, version.split(".")))

@@ -19,6 +19,11 @@ REMOVALS = (
         (f"{EXTRAS}::test_the_server_extra_needs_the_first_litestar_with_the_names_that_the_server_imports",),
     ),
     Removal(
+        "B705",
+        (Edit("pyproject.toml", "anyio>=4.16", "anyio>=4.10"),),
+        (f"{EXTRAS}::test_the_server_extra_needs_the_first_anyio_that_loses_no_cancellation",),
+    ),
+    Removal(
         "B601",
         (Edit("src/stratalog/extras.py", "except ModuleNotFoundError as exc:", "except NotImplementedError as exc:"),),
         (f"{EXTRAS}::test_an_import_without_its_extra_names_the_extra",),
