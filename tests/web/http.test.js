@@ -56,6 +56,20 @@ test("a proxy's refusal of a large request is a limit, so that the client sends 
   }
 });
 
+test("a token that no header can contain is invalid, and white space around a token is not sent", async () => {
+  const sent = [];
+  globalThis.fetch = async (url, { headers }) => {
+    sent.push(headers.Authorization);
+    return new Response("{}");
+  };
+  const ask = (token) => new Http("https://api.example" + DOCUMENT, { token: () => token }).request("pull", {});
+  for (const token of ["sécret", "“secret”", "sec\nret"]) {
+    await assert.rejects(ask(token), { code: "invalid", message: "a token must be printable ASCII text" });
+  }
+  for (const token of ["secret\n", null, ""]) await ask(token);
+  assert.deepEqual(sent, ["Bearer secret", undefined, undefined]);
+});
+
 test("an error has the value that the server names", async () => {
   const body = JSON.stringify({ code: "forbidden", message: "the group belongs to another principal", value: "g" });
   globalThis.fetch = async () => new Response(body, { status: 403 });
