@@ -166,6 +166,16 @@ def test_a_file_with_a_damaged_cookie_is_corrupt(tmp_path: Path) -> None:
         client.sync()
 
 
+def test_a_path_is_a_text_or_a_path(tmp_path: Path) -> None:
+    with Client(InProcess(new_document()), tmp_path / "plan.sqlite") as client:
+        client.mutate("put", {"key": "k", "value": 1})
+    with Client(InProcess(new_document()), str(tmp_path / "plan.sqlite")) as client:
+        assert client.get("k") == 1
+    for wrong in (None, 5, b"plan.sqlite"):
+        with pytest.raises(Invalid, match="a text or a Path"):
+            Client(InProcess(new_document()), wrong)  # type: ignore[arg-type]
+
+
 def test_a_missing_folder_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="folder"):
         Client(InProcess(new_document()), str(tmp_path / "nowhere" / "plan.sqlite"))

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import httpx
 import msgspec
@@ -110,6 +110,8 @@ def test_a_valid_token_gives_access_to_the_document_and_its_pokes(store: stratal
             client.subscribe(lambda keys: heard.set(), "theirs")
             store.document("acme", "plan").mutate("put", {"key": "theirs", "value": 1})
             assert heard.wait(SECONDS_MAX)
+        with Client(HttpTransport(server.url, token=lambda: " a-good-token\n")) as client:  # as read from a file
+            client.sync()
         with Client(HttpTransport(server.url, token=lambda: "another")) as client, pytest.raises(Forbidden):
             client.sync()
 
@@ -168,6 +170,14 @@ def test_a_large_push_has_the_time_that_a_slow_network_needs_to_send_it(monkeypa
         with pytest.raises(OutcomeUnknown):
             transport.push(Push("group", [mutation]))
     assert [(timeout.connect, round(timeout.read or 0)) for timeout in timeouts] == [(5, 30), (5, 94), (5, 330)]
+
+
+@pytest.mark.parametrize("token", ["secret\r\nX: y", "sécret", "“secret”", "sec\0ret", 5])
+def test_a_token_that_no_header_can_contain_is_invalid_and_not_shown(token: Any) -> None:
+    transport = HttpTransport(f"http://127.0.0.1:1{PATH}", token=lambda: token)
+    with pytest.raises(Invalid, match="a token must be printable ASCII text") as caught:
+        transport.push(Push("group", []))
+    assert "cret" not in str(caught.value)
 
 
 def test_a_mutation_too_large_for_any_request_is_rejected(url: str) -> None:

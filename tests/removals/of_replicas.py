@@ -81,7 +81,7 @@ REMOVALS: tuple[Removal, ...] = (
         IN_NODE,
     ),
     Removal(
-        "B689",
+        "B688",
         (
             Edit(
                 f"{WEB}/replica.js",
@@ -92,8 +92,23 @@ REMOVALS: tuple[Removal, ...] = (
         IN_NODE,
     ),
     Removal(
-        "B689",
+        "B688",
         (Edit(f"{WEB}/replica.js", "const child = new Draft(this.#draft);", "const child = this.#draft;"),),
+        IN_NODE,
+    ),
+    Removal(
+        "B689",
+        (Edit("src/stratalog/client/http.py", " or not token.isprintable():", ":"),),
+        ("tests/client/test_http.py::test_a_token_that_no_header_can_contain_is_invalid_and_not_shown",),
+    ),
+    Removal(
+        "B689",
+        (Edit("src/stratalog/client/http.py", "(token := token.strip()).isascii()", "token.isascii()"),),
+        ("tests/client/test_http.py::test_a_valid_token_gives_access_to_the_document_and_its_pokes",),
+    ),
+    Removal(
+        "B689",
+        (Edit(f"{WEB}/http.js", "if (!/^[\\x20-\\x7e]*$/.test(token)) throw", "if (false) throw"),),
         IN_NODE,
     ),
     Removal(
@@ -140,6 +155,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{UNDO}::test_undo_of_an_increment_of_unknown_outcome_is_rejected_if_the_number_may_lack_it",),
     ),
     Removal("B693", (Edit(f"{WEB}/undo.js", ' && status !== "unknown"', ""),), IN_NODE),
+    Removal(
+        "B694",
+        (Edit("src/stratalog/client/file.py", "        path = _text_of(path)\n", ""),),
+        ("tests/client/test_file.py::test_a_path_is_a_text_or_a_path",),
+        raises=("TypeError",),
+    ),
     Removal(
         "B694",
         (Edit("src/stratalog/client/optimistic_state.py", "if waiting.sequence not in self._effects:", "if False:"),),

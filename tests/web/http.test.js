@@ -43,17 +43,33 @@ test("a header without the address of a WebSocket is ignored, and so is a header
 });
 
 test("a proxy's refusal of a large request is a limit, so that the client sends smaller requests", async () => {
-  for (const [status, code] of [
-    [413, "limit-exceeded"],
-    [404, "not-found"],
-    [400, "invalid"],
-    [408, "outcome-unknown"],
-    [502, "outcome-unknown"],
+  for (const { status, code } of [
+    { status: 413, code: "limit-exceeded" },
+    { status: 404, code: "not-found" },
+    { status: 400, code: "invalid" },
+    { status: 408, code: "outcome-unknown" },
+    { status: 502, code: "outcome-unknown" },
   ]) {
     globalThis.fetch = async () => new Response("<p>proxy</p>", { status });
     const error = await new Http("https://api.example" + DOCUMENT).request("push", {}).catch((thrown) => thrown);
     assert.deepEqual([error.code, error.message], [code, `the server answered ${status}`]);
   }
+});
+
+test("a token that no header can contain is invalid, and white space around a token is not sent", async () => {
+  const sent = [];
+  const answer = async (url, { headers }) => {
+    sent.push(headers.Authorization);
+    return new Response("{}");
+  };
+  globalThis.fetch = /** @type {any} */ (answer);
+  const options = (token) => /** @type {any} */ ({ token: () => token });
+  const ask = (token) => new Http("https://api.example" + DOCUMENT, options(token)).request("pull", {});
+  for (const token of ["sécret", "“secret”", "sec\nret"]) {
+    await assert.rejects(ask(token), { code: "invalid", message: "a token must be printable ASCII text" });
+  }
+  for (const token of ["secret\n", null, ""]) await ask(token);
+  assert.deepEqual(sent, ["Bearer secret", undefined, undefined]);
 });
 
 test("an error has the value that the server names", async () => {

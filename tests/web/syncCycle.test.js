@@ -6,7 +6,9 @@ import { Local } from "../../src/stratalog/web/client/local.js";
 import { SyncCycle } from "../../src/stratalog/web/client/syncCycle.js";
 import { StratalogError } from "../../src/stratalog/web/client/errors.js";
 import { Replica } from "../../src/stratalog/web/client/replica.js";
-import { Client } from "../../src/stratalog/web/client/stratalog.js";
+
+// The declarations of this module export a type of this name, not the class.
+const { Client } = /** @type {any} */ (await import("../../src/stratalog/web/client/stratalog.js"));
 
 /** A database that accepts every write until `fails` is set. */
 class Database {

@@ -19,7 +19,7 @@ function network({ firstMs = 0, partMs = 0, parts = 1 }) {
       setTimeout(resolve, ms);
       signal.addEventListener("abort", () => reject(signal.reason));
     });
-  globalThis.fetch = async (url, { signal }) => {
+  const answer = async (url, { signal }) => {
     await after(firstMs, signal);
     let left = parts;
     const pull = async (body) => {
@@ -29,6 +29,7 @@ function network({ firstMs = 0, partMs = 0, parts = 1 }) {
     };
     return new Response(new ReadableStream({ pull }, { highWaterMark: 0 }), { headers: { "Content-Type": "a/b" } });
   };
+  globalThis.fetch = /** @type {any} */ (answer);
 }
 
 /** Make a request while the time passes, and return its outcome. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from types import TracebackType
 from typing import Any
 
@@ -35,7 +36,7 @@ class Client(Replica):
     def __init__(
         self,
         transport: Transport,
-        path: str = MEMORY,
+        path: str | PathLike[str] = MEMORY,
         *,
         mutators: Mutators = BUILT_IN_MUTATORS,
         clock: Clock | None = None,

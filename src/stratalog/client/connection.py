@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 
 from stratalog.client.client import Client
 from stratalog.client.file import MEMORY
@@ -15,7 +16,7 @@ __all__ = ["connect"]
 
 def connect(
     url: str,
-    path: str = MEMORY,
+    path: str | PathLike[str] = MEMORY,
     *,
     token: str | Callable[[], str] = "",
     mutators: Mutators = BUILT_IN_MUTATORS,

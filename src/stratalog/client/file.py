@@ -47,13 +47,14 @@ class ClientFile:
     """A connection to the file at ``path``. Only the process that opened the file may use it, one thread at a time.
 
     Raises Unavailable if another client has the file open: two clients with one client id would use the same numbers
-    for different mutations. Raises Invalid for the file of another program and for a path that is not UTF-8,
+    for different mutations. Raises Invalid for the file of another program and for a path that is no text in UTF-8,
     Unsupported for the file of a newer Stratalog, and Corrupt for a damaged file.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         check_fork()
         self._closed = False
+        path = _text_of(path)
         if path != MEMORY:
             check_path(path)
         with delay_forks():
@@ -152,6 +153,13 @@ class ClientFile:
         if self._lock_file is not None:
             fcntl.flock(self._lock_file, fcntl.LOCK_UN)
             os.close(self._lock_file)
+
+
+def _text_of(path: object) -> str:
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise Invalid("a client's path must be a text or a Path", value=f"{path!r:.100}")
+    return text
 
 
 def _lock(path: str) -> int:

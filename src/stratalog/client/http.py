@@ -59,7 +59,7 @@ class HttpTransport:
     ) -> None:
         self._document = document_of(url)
         self._url = url.rstrip("/")
-        self._token = token or (lambda: "")
+        self._application_token = token or (lambda: "")
         self._create = create
         self._clock = clock or SystemClock()
         self._http = httpx.Client()
@@ -82,6 +82,16 @@ class HttpTransport:
     def close(self) -> None:
         """See `Transport.close`."""
         self._http.close()
+
+    def _token(self) -> str:
+        """Return the application's token, without white space around it, as at the end of a file.
+
+        Raises Invalid for a token that no header can contain. The error does not show the token.
+        """
+        token = self._application_token()
+        if not isinstance(token, str) or not (token := token.strip()).isascii() or not token.isprintable():
+            raise Invalid("a token must be printable ASCII text")
+        return token
 
     def _request(self, verb: str, question: Push | Pull, kind: type[Answer]) -> Answer:
         if self._create:

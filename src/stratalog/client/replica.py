@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from os import PathLike
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -38,7 +39,7 @@ class Replica:
     Closed.
     """
 
-    def __init__(self, path: str, mutators: Mutators, clock: Clock, document: str) -> None:
+    def __init__(self, path: str | PathLike[str], mutators: Mutators, clock: Clock, document: str) -> None:
         self._mutators = mutators
         self._changed = threading.Condition()
         close_in_child(self, "_changed")

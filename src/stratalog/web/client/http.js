@@ -1,6 +1,6 @@
 // HTTP client of one document on a server: JSON bodies, and errors with the server's codes.
 
-import { errorOf, StratalogError } from "./errors.js";
+import { errorOf, invalid, StratalogError } from "./errors.js";
 import { fetchBody } from "./transfer.js";
 import { decode, encode } from "./values.js";
 
@@ -20,8 +20,11 @@ export class Http {
     this.#live = { url: `${url.replace(/^http/, "ws")}/live` };
   }
 
-  token() {
-    return this.#token();
+  /** The application's token, without white space around it. Throws `invalid` for a token that no header can contain. */
+  async token() {
+    const token = String((await this.#token()) ?? "").trim();
+    if (!/^[\x20-\x7e]*$/.test(token)) throw invalid("a token must be printable ASCII text");
+    return token;
   }
 
   /** Forget the refused token, so that the next request sends the token again. */
@@ -51,7 +54,7 @@ export class Http {
   async #send(method, url, body) {
     /** @type {Record<string, string>} */
     const headers = body === undefined ? {} : { "Content-Type": "application/json" };
-    const token = await this.#token();
+    const token = await this.token();
     if (this.#refused && this.#refused.token === token) throw this.#refused.error;
     if (token) headers.Authorization = `Bearer ${token}`;
     // A gateway may unescape the path, but not this header.
