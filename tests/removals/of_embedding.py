@@ -304,4 +304,18 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{FORKS}::test_the_floor_of_a_fork_is_that_of_its_deleted_ancestor_after_another_document_took_the_name",),
         raises=("VersionForgotten",),
     ),
+    Removal(
+        "B634",
+        (
+            Edit(
+                COPY,
+                'if not (_continues(there, last) if there else required(ours, "m")):',
+                "if there is None or not _continues(there, last):",
+            ),
+        ),
+        (
+            f"{COPYING}::test_a_store_whose_archived_and_freed_versions_were_forgotten_since_the_last_copy_is_copied_again",
+        ),
+        raises=("Conflict",),
+    ),
 )
