@@ -9,7 +9,7 @@ import pytest
 import stratalog
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.backups.restored_log import restore_log
-from stratalog.errors import Conflict, LimitExceeded
+from stratalog.errors import Conflict, LimitExceeded, Redacted
 from stratalog.keys import ORGANISATIONS_PARTITION
 from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log import delete_log
@@ -164,3 +164,19 @@ def test_a_name_that_is_taken_during_a_restoration_is_a_conflict(world: World) -
 
     with pytest.raises(Conflict, match="in use"):
         world.restore(target, "plan", take)
+
+
+def test_a_version_without_a_state_because_of_a_redaction_is_not_restored() -> None:
+    world = World()
+    plan = world.store.document("acme", "plan")
+    for number in range(4):
+        plan.mutate("put", {"key": "items/a", "value": number})
+    stratalog.redact(plan, 8)
+    world.backups.make(world.store)
+    prefix, target = plan.log.record.prefix, open_inline(settings=SETTINGS, clock=world.clock)
+    with pytest.raises(Redacted):
+        restore_log(world.backups.view_of(prefix, 8), "acme", "plan", target, "plan")
+    assert list(target.list("acme")) == []
+    for version, value in ((7, 0), (plan.version, 3)):
+        restore_log(world.backups.view_of(prefix, version), "acme", "plan", target, f"plan-{version}")
+        assert target.document("acme", f"plan-{version}").get("items/a") == value

@@ -518,6 +518,21 @@ def test_versions_that_the_source_forgot_and_freed_are_freed_in_the_target() -> 
     assert told(target) == told(source)
 
 
+def test_a_store_whose_archived_and_freed_versions_were_forgotten_since_the_last_copy_is_copied_again() -> None:
+    clock = ManualClock()
+    source, target = (open_inline(settings=SETTINGS, clock=clock) for _ in range(2))
+    document = source.create("acme", "plan")
+    for number in range(20):
+        document.put("a/1", number)
+    assert document.archive()
+    copy_store(source, target)
+    clock.sleep(DUE_SECONDS)
+    assert document.free_segments()
+    document.forget_below(20)
+    copy_store(source, target)
+    assert told(target) == told(source)
+
+
 def test_another_log_of_a_name_is_copied_once_the_earlier_log_is_deleted_in_the_target() -> None:
     clock = ManualClock()
     source, target = (open_inline(settings=SETTINGS, clock=clock) for _ in range(2))

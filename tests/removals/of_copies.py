@@ -54,7 +54,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B450",
-        (Edit(COPY, "there is None or not _continues(there, last)", "there != last"),),
+        (Edit(COPY, '_continues(there, last) if there else required(ours, "m")', "there == last"),),
         (NEWEST,),
     ),
     Removal(

@@ -17,6 +17,7 @@ READ = "tests/log/test_read.py"
 FORKS = "tests/documents/test_forks.py"
 COPY = "src/stratalog/maintenance/store_copy.py"
 VERIFICATION = "tests/maintenance/test_verification.py"
+RESTORED = "tests/backups/test_restored_log.py"
 COPYING = "tests/maintenance/test_copying.py"
 ADMISSION = "tests/log/test_admission.py"
 
@@ -314,5 +315,30 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{FORKS}::test_the_floor_of_a_fork_is_that_of_its_deleted_ancestor_after_another_document_took_the_name",),
         raises=("VersionForgotten",),
+    ),
+    Removal(
+        "B634",
+        (
+            Edit(
+                COPY,
+                'if not (_continues(there, last) if there else required(ours, "m")):',
+                "if there is None or not _continues(there, last):",
+            ),
+        ),
+        (
+            f"{COPYING}::test_a_store_whose_archived_and_freed_versions_were_forgotten_since_the_last_copy_is_copied_again",
+        ),
+        raises=("Conflict",),
+    ),
+    Removal(
+        "B635",
+        (
+            Edit(
+                "src/stratalog/backups/restored_log.py",
+                '    if record.kind == "document" and record.redacted:\n',
+                "    if False:\n",
+            ),
+        ),
+        (f"{RESTORED}::test_a_version_without_a_state_because_of_a_redaction_is_not_restored",),
     ),
 )

@@ -88,7 +88,7 @@ class FileBlobs:
         for _ in range(PUT_TRIES_MAX):
             is_stored = self._refresh(path) or self._write(path, compress(body))
             self._opened.check()
-            # This is last: the file may be in a folder that replaced this folder for a moment.
+            # This test follows the check, since the file may be in a folder that replaced this folder for a moment.
             if is_stored and os.path.exists(path):
                 _unlink_if_there(base)
                 return

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from stratalog.clock import Observation, new_id
+from stratalog.documents import Document
 from stratalog.errors import ConditionFailed, Conflict, LimitExceeded
 from stratalog.keys import (
     deleted_partition,
@@ -23,7 +24,7 @@ from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_put, name_line_put, organisation_put
 from stratalog.log.family_members import member_put, minimal_depths
-from stratalog.log.lifecycle import INCARNATION_CHARACTERS
+from stratalog.log.lifecycle import INCARNATION_CHARACTERS, open_log
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.sweep import UNNAMED
@@ -47,13 +48,16 @@ def restore_log(
     The copy is a new incarnation with the same origin. So sync clients of the old document continue with the copy if
     the copy has the old name.
 
-    Raises NotFound if the backup has no such log, and Corrupt if the backup is damaged. Raises Conflict if
+    Raises NotFound if the backup has no such log, Redacted if its document has no state at its last version, so that
+    nobody could open the copy, and Corrupt if the backup is damaged. Raises Conflict if
     ``new_name`` is in use, or if a sweep removed the unfinished copy. Raises LimitExceeded if the restoration took
     longer than `UNKNOWN_OWNER_SECONDS_MAX`. After these errors, or a crash before the last commit, no name record leads
     to the copied items. The sweep deletes these items and their blobs once `UNKNOWN_OWNER_SECONDS_MAX` and then the
     grace are over. After OutcomeUnknown the log may be restored.
     """
     record = require_name(backup.environment.index, organisation, name)
+    if record.kind == "document" and record.redacted:
+        Document(open_log(backup.environment, organisation, name)).state()
     standing = read_name(target.environment.index, organisation, new_name)
     if standing is not None and not standing.deleted_ms:
         raise Conflict("the name is in use", organisation=organisation, log=new_name)

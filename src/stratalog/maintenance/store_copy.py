@@ -336,7 +336,8 @@ class _Copy:
             last = last_item(self._target, partition)
             if last is not None and "d" not in ours.attributes:
                 there = self._source.get(partition, last.sort)
-                if there is None or not _continues(there, last):
+                # The entries of a marked segment may be freed, also if its record does not tell.
+                if not (_continues(there, last) if there else required(ours, "m")):
                     raise _other("log", log.organisation, log.name)
 
     def _position(self) -> _Position:
