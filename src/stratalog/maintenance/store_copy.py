@@ -221,13 +221,21 @@ class _Copy:
         """Copy the names of logs that were deleted since an earlier run or that still wait to be swept."""
         lists = [list_directory(index, organisation, LOGS) for index in (self._source, self._target)]
         ours, theirs = ({line.id for line in lines} for lines in lists)
-        waiting = {_split(gone.sort)[1] for gone in self._source.query(deleted_partition(organisation))}
+        gone = list(self._source.query(deleted_partition(organisation)))
+        # If another log has the name of a deleted log now, no directory line leads to the deleted log.
+        for owner in {str(required(one, "o")) for one in gone if self._has_segments(one.sort)} - self._owners:
+            self._copy_family(owner)
+        waiting = {_split(one.sort)[1] for one in gone}
         for name in (theirs | waiting) - ours:
             line = directory_put(organisation, LOGS, name, "", 0).item
             self._mirror.item(names_partition(name), organisation)
             self._mirror.item(name_partition(organisation, name), NAME_SORT)
             self._mirror.item(line.partition, line.sort)
         self._mirror.items(deleted_partition(organisation))
+
+    def _has_segments(self, prefix: str) -> bool:
+        """Return whether the target has entries of the log. A log that it never had need not be copied to be swept."""
+        return next(self._target.query(segments_partition(prefix), limit=1), None) is not None
 
     def _copy_records(self, organisation: str, after: str) -> None:
         for count, listing in enumerate(list_directory(self._source, organisation, RECORDS, after=after), 1):
