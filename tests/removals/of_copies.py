@@ -167,8 +167,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/store_copy.py",
-                "for one in gone if self._has_segments(one.sort)} - self._owners:",
-                "for one in gone if False} - self._owners:",
+                "for log in deleted if self._has_segments(log.sort)} - self._owners:",
+                "for log in deleted if False} - self._owners:",
             ),
         ),
         (

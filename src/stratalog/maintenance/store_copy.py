@@ -221,11 +221,11 @@ class _Copy:
         """Copy the names of logs that were deleted since an earlier run or that still wait to be swept."""
         lists = [list_directory(index, organisation, LOGS) for index in (self._source, self._target)]
         ours, theirs = ({line.id for line in lines} for lines in lists)
-        gone = list(self._source.query(deleted_partition(organisation)))
+        deleted = list(self._source.query(deleted_partition(organisation)))
         # If another log has the name of a deleted log now, no directory line leads to the deleted log.
-        for owner in {str(required(one, "o")) for one in gone if self._has_segments(one.sort)} - self._owners:
+        for owner in {str(required(log, "o")) for log in deleted if self._has_segments(log.sort)} - self._owners:
             self._copy_family(owner)
-        waiting = {_split(one.sort)[1] for one in gone}
+        waiting = {_split(log.sort)[1] for log in deleted}
         for name in (theirs | waiting) - ours:
             line = directory_put(organisation, LOGS, name, "", 0).item
             self._mirror.item(names_partition(name), organisation)
