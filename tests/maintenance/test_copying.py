@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 import stratalog
 from stratalog.codec import encode
 from stratalog.errors import Conflict, Corrupt, Unavailable
-from stratalog.keys import COPY_PARTITION, directory_partition, failures_partition, family_partition
+from stratalog.keys import (
+    COPY_PARTITION,
+    directory_partition,
+    entries_partition,
+    failures_partition,
+    family_partition,
+)
+from stratalog.log import delete_log
 from stratalog.log.retention import archive_segments
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.copy_check import check_copy
@@ -402,6 +409,23 @@ def test_a_source_written_to_during_a_copy_is_copied_completely_by_the_next_run(
     target.environment.index.commit = put  # type: ignore[method-assign]
     copy_store(source, target)
     assert told(target) == told(source)
+
+
+def test_a_deleted_log_whose_name_was_used_again_since_the_last_copy_has_its_end_marker_in_the_target(
+    target: stratalog.Store,
+) -> None:
+    with stratalog.open("memory:") as source:
+        document = source.create("acme", "plan")
+        document.put("notes/1", 1)
+        copy_store(source, target)
+        delete_log(document.log)
+        source.create("acme", "plan").put("notes/2", 2)
+        copy_store(source, target)
+        assert target.document("acme", "plan").get("notes/2") == 2
+        entries = entries_partition(document.log.record.prefix, 1)
+        there, here = (list(store.environment.index.query(entries)) for store in (target, source))
+    assert len(here) == 2
+    assert there == here
 
 
 def test_a_copy_whose_target_alters_events_raises_corrupt(source: stratalog.Store, target: stratalog.Store) -> None:

@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
+from threading import Timer
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
@@ -21,6 +22,7 @@ from stratalog.ports.index import Absent, Item, Put
 from tests.threads import join_all, start_all
 
 SOCKET = ".s.PGSQL.5432"
+GUARD_SECONDS = 20
 ITEM = Item("p", "s", {})
 numbers = count()
 CALLS: dict[str, tuple[Callable[[PostgresStore], object], type[StratalogError] | None]] = {
@@ -47,10 +49,10 @@ class Proxy:
         self._silent = len(self._clients)
 
     def close(self) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        for client in self._clients:
+        """End all connections. Closing twice is harmless."""
+        for end in (self._listening, *self._clients):
             with suppress(OSError):
-                client.shutdown(socket.SHUT_RDWR)
+                end.shutdown(socket.SHUT_RDWR)
         join_all(self._threads)
         self._listening.close()
 
@@ -102,8 +104,11 @@ def test_a_call_without_an_answer_ends_and_the_next_call_uses_another_session(
         assert store.index.get("p", "s") == ITEM
         monkeypatch.setattr(postgres_session, "ANSWER_SECONDS_MAX", 0.2)
         proxy.silence()
+        guard = Timer(GUARD_SECONDS, proxy.close)  # ends a call that waits without end; then the next call fails
+        guard.start()
         if error is not None:
             with pytest.raises(error):
                 call(store)
         call(store)
         assert store.index.get("p", "s") == ITEM
+        guard.cancel()

@@ -230,6 +230,10 @@ class _Copy:
         ours, theirs = ({line.id for line in lines} for lines in lists)
         partition = deleted_partition(organisation)
         waiting = {line.sort: line for line in self._source.query(partition)}
+        # If another log has the name of a deleted log now, no directory line leads to the deleted log.
+        deleted = [line for line in waiting.values() if self._has_segments(line.sort)]
+        for owner in {str(required(line, "o")) for line in deleted} - self._owners:
+            self._copy_family(owner)
         for name in (theirs | {_split(prefix)[1] for prefix in waiting}) - ours:
             line = directory_put(organisation, LOGS, name, "", 0).item
             record = read_name(self._source, organisation, name)
@@ -249,6 +253,10 @@ class _Copy:
         if there is not None and not there.deleted_ms and there.prefix != prefix:
             line = deleted_line(there, self._mirror.target.clock.wall_ms())
             self._mirror.put(line.partition, line.sort, line)
+
+    def _has_segments(self, prefix: str) -> bool:
+        """Return whether the target has entries of the log. A log that it never had need not be copied to be swept."""
+        return next(self._target.query(segments_partition(prefix), limit=1), None) is not None
 
     def _copy_records(self, organisation: str, after: str) -> None:
         for count, listing in enumerate(list_directory(self._source, organisation, RECORDS, after=after), 1):
