@@ -7,7 +7,7 @@ from tests.removals.removal import Edit, Removal
 SOURCES = "apps/catalogue/src/stratalog_catalogue/"
 FEED = f"{SOURCES}feed.py"
 OAI = f"{SOURCES}oai.py"
-CODING = f"{SOURCES}content_coding.py"
+CODING = f"{SOURCES}content_decoder.py"
 PRECEDENCE = f"{SOURCES}precedence.py"
 MIGRATION = f"{SOURCES}migration.py"
 TESTS = "apps/catalogue/tests/"
