@@ -110,7 +110,11 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B227",
-        (Edit(f"{SOURCES}feed.py", "            yield answer, False\n            raise\n", "            raise\n"),),
+        (
+            Edit(
+                f"{SOURCES}feed.py", "            yield url, answer, False\n            raise\n", "            raise\n"
+            ),
+        ),
         (f"{TESTS}test_hostile_feeds.py::test_records_before_an_invalid_next_page_are_stored",),
     ),
     Removal(
@@ -118,7 +122,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SOURCES}feed.py",
-                "            yield answer, False\n            raise\n",
+                "            yield url, answer, False\n            raise\n",
                 "            following = None\n",
             ),
         ),
@@ -256,7 +260,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B316",
-        (Edit(f"{SOURCES}feed.py", "LINK = re.compile(r'<([^<>]*)>", "LINK = re.compile(r'<([^<>,;]*)>"),),
+        (Edit(f"{SOURCES}feed.py", 'LINK = re.compile(r"<([^<>]*)>', 'LINK = re.compile(r"<([^<>,;]*)>'),),
         (NEXT_PAGE,),
     ),
     Removal(

@@ -7,7 +7,7 @@ from tests.removals.removal import Edit, Removal
 SOURCES = "apps/catalogue/src/stratalog_catalogue/"
 FEED = f"{SOURCES}feed.py"
 OAI = f"{SOURCES}oai.py"
-CODING = f"{SOURCES}content_coding.py"
+CODING = f"{SOURCES}content_decoder.py"
 PRECEDENCE = f"{SOURCES}precedence.py"
 MIGRATION = f"{SOURCES}migration.py"
 TESTS = "apps/catalogue/tests/"
@@ -29,7 +29,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B654",
-        (Edit(PRECEDENCE, "    if latest.redacted:\n", "    if False:\n"),),
+        (Edit(PRECEDENCE, "if latest.redacted or not", "if not"),),
         (f"{FEEDS}::test_a_redacted_record_is_not_stored_again_by_the_harvest_of_the_same_day",),
     ),
     Removal(

@@ -24,7 +24,6 @@ OWNERSHIP = f"{TESTS}/test_ownership.py"
 PROPERTIES = f"{TESTS}/test_ownership_properties.py"
 PROPERTY = f"{PROPERTIES}::test_nothing_but_a_table_s_own_files_is_ever_deleted_and_no_row_is_lost"
 TYPED = f"{TESTS}/test_key_types.py::test_an_invalid_key_text_is_refused"
-UNREADABLE = "the file is not Parquet, or it is damaged"
 TOLD_UNKNOWN = (
     f"{TESTS}/test_interrupts.py::test_threads_that_share_the_batch_of_an_interrupted_leader_get_outcome_unknown"
 )
@@ -252,7 +251,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 FILE_INGEST,
-                f'        raise Invalid("{UNREADABLE}", path=file.path, reason=str(exc)) from exc\n',
+                "        raise Invalid(text, path=file.path, reason=str(exc)) from exc\n",
                 "        raise\n",
             ),
         ),

@@ -15,6 +15,7 @@ from stratalog_catalogue import feed as feeds
 from stratalog_catalogue import oai
 from stratalog_catalogue.polls import poll
 from stratalog_catalogue.queries import read_work
+from stratalog_catalogue.redrive import redrive
 
 
 def book(n: int, title: str = "", day: int = 1) -> dict[str, object]:
@@ -216,6 +217,20 @@ def test_two_changes_of_a_feed_with_one_modification_time_are_both_stored(catalo
     feed.answer = answer  # type: ignore[method-assign]
     assert [catalogue.poll().taken.new for _ in range(3)] == [1, 1, 0]
     assert b"second" in catalogue.records.get("source/books/1").body
+
+
+def test_a_redrive_of_an_earlier_response_replaces_no_later_content_of_the_same_time(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    settings = {**settings_of(feed), "format": "xml", "records": "book", "time": "", "next": ""}
+    catalogue.add("books", **settings)
+    texts = [b"<l><book><id>1</id>old</book><book>", b"<l><book><id>1</id>new</book></l>"]
+    headers = {"Last-Modified": "Thu, 01 Jan 1970 00:00:01 GMT"}
+    feed.answer = lambda path, given: (200, headers, texts.pop(0))  # type: ignore[method-assign]
+    assert [catalogue.poll().taken.new for _ in range(2)] == [1, 1]
+    (redriven,) = redrive(catalogue.store, "acme", catalogue.connect)
+    assert not redriven.resolved
+    assert b"new" in catalogue.records.get("source/books/1").body
 
 
 def test_a_modification_time_in_the_future_does_not_hide_later_changes(catalogue: Catalogue, feed: Feed) -> None:

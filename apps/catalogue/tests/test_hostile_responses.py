@@ -14,7 +14,7 @@ from apps.catalogue.tests.helpers import Catalogue
 from apps.catalogue.tests.test_feeds import settings_of
 from stratalog import Invalid
 from stratalog.testing.clock import ManualClock
-from stratalog_catalogue.content_coding import PIECE_BYTES, decoded
+from stratalog_catalogue.content_decoder import PIECE_BYTES, decoded
 from stratalog_catalogue.feed import fetch, linked_next
 from stratalog_catalogue.limits import CATALOGUE_RESPONSE_SECONDS_MAX
 

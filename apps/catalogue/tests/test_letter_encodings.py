@@ -92,7 +92,7 @@ def test_a_redrive_reads_an_oai_record_without_the_encoding_of_the_source(
     oai = {"adapter": "oai", "location": "https://example.org/oai", "format": "xml", **LATIN_1}
     answer = HARVEST.format(id="1").encode()
     catalogue.connect = lambda: httpx.Client(
-        transport=httpx.MockTransport(lambda _: httpx.Response(200, content=answer))
+        transport=httpx.MockTransport(lambda _: httpx.Response(200, content=iter([answer])))
     )
     catalogue.add("s", **{**oai, "transformer": "dublin-core"})
     poll_refused_by_the_store(catalogue, monkeypatch)

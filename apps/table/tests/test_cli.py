@@ -346,7 +346,8 @@ def test_a_copied_store_without_its_data_files_takes_no_rows_and_starts_no_maint
     (tmp_path / "copies").mkdir()
     shutil.copytree(tmp_path / "store", tmp_path / "copies/store")
     monkeypatch.setenv("STRATALOG_STORE", str(tmp_path / "copies/store"))
-    for command in (["ingest", "acme/events", "1.parquet"], ["maintain", "acme/events"]):
+    adopt = ["adopt", "acme/events", "--data", "copies/nowhere", "--yes"]
+    for command in (["ingest", "acme/events", "1.parquet"], ["maintain", "acme/events"], adopt):
         assert "table adopt --data" in run(*command, code=3)
     assert [*(tmp_path / "copies").iterdir()] == [tmp_path / "copies/store"]
     assert "no data file is set aside" in run("damaged", "acme/events")

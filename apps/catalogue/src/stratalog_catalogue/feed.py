@@ -14,7 +14,7 @@ import msgspec
 from stratalog import Invalid, LimitExceeded, StratalogError, Unavailable
 from stratalog.clock import Clock
 from stratalog.codec import is_decimal, sha256
-from stratalog_catalogue.content_coding import ACCEPTED_CODINGS, decoded
+from stratalog_catalogue.content_decoder import ACCEPTED_CODINGS, decoded
 from stratalog_catalogue.encodings import utf8_pieces
 from stratalog_catalogue.folder import Checkpoint, Step
 from stratalog_catalogue.limits import (
@@ -160,7 +160,7 @@ def fetch(client: httpx.Client, clock: Clock, url: str, headers: dict[str, str])
 
 def _received(client: httpx.Client, clock: Clock, url: str, headers: dict[str, str]) -> FeedPage:
     """Return the answer after all redirects. The client itself would read the body of a redirect without a limit."""
-    until_ms = clock.boot_ms() + round(CATALOGUE_RESPONSE_SECONDS_MAX * 1000)
+    until_ms = clock.boot_ms() + CATALOGUE_RESPONSE_SECONDS_MAX * 1000
     request = client.build_request("GET", url, headers={"Accept-Encoding": ACCEPTED_CODINGS, **headers})
     for _ in range(CATALOGUE_REDIRECTS_MAX + 1):
         with closing(client.send(request, stream=True, follow_redirects=False)) as response:

@@ -63,6 +63,9 @@ class Step(msgspec.Struct, frozen=True):
     present: Sequence[str] = ()
     """The ids of the source's unchanged records, which were not read again."""
 
+    is_current: bool = True
+    """Whether the records were read from the source now. The bytes of a dead letter may be older than the store."""
+
 
 def poll_folder(source: Source, checkpoint: Checkpoint, clock: Clock) -> Iterator[Step]:
     """Yield the files that differ from the checkpoint, as steps. Raises Unavailable if the folder cannot be read.

@@ -9,7 +9,7 @@ CATALOGUE_RECORD_BYTES_MAX = 64 * 1024 * 1024
 CATALOGUE_PAGES_MAX = 100_000
 # The limits of one request of a feed or repository: its redirects, and the time until its response is complete.
 CATALOGUE_REDIRECTS_MAX = 20
-CATALOGUE_RESPONSE_SECONDS_MAX = 3600.0
+CATALOGUE_RESPONSE_SECONDS_MAX = 3_600
 CATALOGUE_DIFF_BYTES_MAX = 1024 * 1024
 # FAT has the coarsest clock of all file systems: two changes of a file within this time may have the same timestamp.
 CATALOGUE_FILE_TICK_SECONDS_MAX = 2.0
@@ -40,7 +40,7 @@ CATALOGUE_POLL_TRIES_MAX = 4
 CATALOGUE_RECORD_TRIES_MAX = 3
 CATALOGUE_RETRY_AFTER_SECONDS_MAX = 300.0
 # The longest interval of `catalogue poll --every`: 366 days. The operating system cannot wait for every number.
-CATALOGUE_INTERVAL_SECONDS_MAX = 31_622_400.0
+CATALOGUE_INTERVAL_SECONDS_MAX = 31_622_400
 
 # The maximum number of dead letters, of all sources together, that the statistics count.
 CATALOGUE_LETTERS_COUNTED_MAX = 10_000

@@ -136,7 +136,7 @@ def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unr
             else:
                 yield record if record.file_time_ms else msgspec.structs.replace(record, file_time_ms=time_ms)
 
-    take(records, source, Step(readable(), {}, time_ms))
+    take(records, source, Step(readable(), {}, time_ms, is_current=False))
     return refused
 
 

@@ -117,6 +117,7 @@ def adopt(session: Session, table: str, data: str | None, yes: bool) -> None:
     folder = module("data_folder").DataFolder(
         url or module("locations").open_location(opened.store, opened.at().meta.data)
     )
+    module("rows").require_present(opened, folder)
     if not yes:
         confirm(f"confirm that no other store uses its copy of {table}, and that no other table uses {folder.url}")
     opened.register(folder).adopt()
