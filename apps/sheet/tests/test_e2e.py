@@ -84,6 +84,15 @@ STORIES = [
     "aLateVersionIsNotShownInPlaceOfTheChosenVersion",
     "aPageThatLoadsARestoreWhileItOpensShowsOneSheet",
     "thePageShowsTheTitleAndTheVersionsOfALoadedRestore",
+    "aReloadBeforeTheFirstFrameOfAReloadKeepsTheView",
+    "othersStayVisibleAfterARefusedChange",
+    "aSheetDoesNotOpenWithPendingTextInAnotherState",
+    "aNamedVersionStaysInItsPlaceOnTheSlider",
+    "aTableOfAnotherProgramFillsItsCellsOnly",
+    "copiedCellsHaveTheirTextsInOtherPrograms",
+    "cutCellsThatAnotherUserChangesAreNotPasted",
+    "aPasteAfterAnotherUsersUndoClearsNoOtherCell",
+    "cutCellsAreMovedByAPaste",
 ]
 
 WITH_COMMAND = "anEditByTheCommandLineAppearsAtOnce"

@@ -43,6 +43,7 @@ xlsx_texts         the texts of cells, escaped for the engine
 xlsx_parts         the workbook part, styles, strings, tables and relationships
 xlsx_cells         worksheets
 array_ranges       the ranges of array formulas
+array_formulas     whether an exported formula computes with each cell of a range
 xlsx_export        export: the engine's output, repaired for other programs
 xlsx_repair        worksheets, drawings and charts of an export
 workbook_names     defined names and tables, replaced in formulas

@@ -22,6 +22,7 @@ from stratalog_sheet.file_reports import FileFinding, FileReport, broken_formula
 from stratalog_sheet.files import read_file
 from stratalog_sheet.limits import SHEET_CELLS_MAX, SHEET_REPORT_CELLS_MAX
 from stratalog_sheet.load_plan import with_revision
+from stratalog_sheet.models import LongOpening
 from stratalog_sheet.pool import EnginePool
 from stratalog_sheet.settings import SheetSettings
 from stratalog_sheet.sheet import REVISION_CHARACTERS, Sheet
@@ -160,9 +161,8 @@ class Sheets:
                 saved += 1
         except NotFound:
             pass
-        except (LimitExceeded, Invalid, Unavailable) as exc:
-            if isinstance(exc, Unavailable) and "reached" not in exc.details:
-                raise  # an engine that does not start, or a store that cannot be read, concerns all sheets
+        except (LimitExceeded, Invalid, LongOpening):
+            # Another Unavailable concerns all sheets: an engine does not start, or the store cannot be read.
             _log.warning("the state of a sheet could not be saved: %s/%s", organisation, name, exc_info=True)
         return saved
 
@@ -222,8 +222,8 @@ def _save_snapshot(sheet: Sheet) -> int | None:
     while True:
         try:
             return sheet.snapshot_due()
-        except Unavailable as exc:
-            before, reached = reached, exc.details.get("reached", 0)
+        except LongOpening as exc:
+            before, reached = reached, exc.reached
             if reached <= before:
                 raise
 

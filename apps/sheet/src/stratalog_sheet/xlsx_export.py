@@ -17,11 +17,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from stratalog_sheet.cells import column_number
 from stratalog_sheet.file_reports import FileReport, Findings
 from stratalog_sheet.formulas import quote_sheet, tokens, unquote_sheet
 from stratalog_sheet.xlsx_markup import Allowance
 from stratalog_sheet.xlsx_parts import StylesWriter
-from stratalog_sheet.xlsx_repair import DrawingRepair, Literals, OrderRepair, SheetRepair
+from stratalog_sheet.xlsx_repair import FILE_COLUMNS_MAX, DrawingRepair, Literals, OrderRepair, SheetRepair
 
 __all__ = ["write_workbook"]
 
@@ -144,7 +145,7 @@ class _Export:
         return text.strip().replace("</sheets>", f'</sheets>{listed}<calcPr calcId="0" fullCalcOnLoad="1"/>', 1)
 
     def _defined(self, name: str, leads: str, text: str) -> str:
-        """Return the element of a defined name, or an empty text if its sheet is missing.
+        """Return the element of a defined name, or an empty text if its sheet or its columns are missing.
 
         The element has the sheet's name from the written file, because the engine shortens long names of sheets.
         """
@@ -154,6 +155,9 @@ class _Export:
         sheet = unquote_sheet(before)
         if sheet not in listed:
             self.findings.add("name", "names of ranges in missing sheets are left out", name)
+            return ""
+        if any(column_number(letters) >= FILE_COLUMNS_MAX for letters in re.findall("[A-Z]+", cells)):
+            self.findings.add("name", "names of ranges after column XFD are left out", name)
             return ""
         called = _unescaped(written[listed.index(sheet)])
         return f"<definedName name={quoteattr(name)}>{escape(quote_sheet(called))}!{_fixed(cells)}</definedName>"

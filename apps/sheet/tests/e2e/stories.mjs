@@ -10,6 +10,7 @@ import * as people from "./people.mjs";
 import { versionViewer } from "./versionViewer.mjs";
 import { away } from "./away.mjs";
 import { branches } from "./branches.mjs";
+import { clipboard } from "./clipboard.mjs";
 import { faults } from "./faults.mjs";
 import { network } from "./network.mjs";
 import { titles } from "./titles.mjs";
@@ -371,6 +372,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
   ...titles({ url, story, two, folder }),
   ...away({ url, story, two }),
   ...branches({ url, story, two }),
+  ...clipboard({ url, story, two }),
   ...faults({ url, story, two }),
   ...network({ url, story, two }),
 });
