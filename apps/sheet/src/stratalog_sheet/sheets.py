@@ -18,7 +18,7 @@ from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound, Stratal
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.process_fork import close_in_child
 from stratalog_sheet.events import UPCASTERS, Created, Fact, Imported, check_text, event_of
-from stratalog_sheet.file_reports import FileFinding, FileReport, broken_formulas, other_values
+from stratalog_sheet.file_reports import FileFinding, FileReport, broken_formulas, other_values, unread_formats
 from stratalog_sheet.files import read_file
 from stratalog_sheet.limits import SHEET_CELLS_MAX, SHEET_REPORT_CELLS_MAX
 from stratalog_sheet.load_plan import with_revision
@@ -143,6 +143,7 @@ class Sheets:
         with self.engines.lend(key) as models:
             data, taken = _imported(models.engine, key, workbook)
             findings = list(taken.report.findings)
+            findings += unread_formats(models.engine.call("unreadFormats", formats=[*taken.formats]), taken.formats)
             limits = {"key": key, "limit": SHEET_REPORT_CELLS_MAX}
             try:
                 findings += broken_formulas(models.engine.call("brokenFormulas", **limits))

@@ -20,6 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 from stratalog_sheet.cells import column_number
 from stratalog_sheet.file_reports import FileReport, Findings
 from stratalog_sheet.formulas import quote_sheet, tokens, unquote_sheet
+from stratalog_sheet.number_formats import file_code
 from stratalog_sheet.xlsx_markup import Allowance
 from stratalog_sheet.xlsx_parts import StylesWriter
 from stratalog_sheet.xlsx_repair import FILE_COLUMNS_MAX, DrawingRepair, Literals, OrderRepair, SheetRepair
@@ -33,6 +34,7 @@ DATA = re.compile(r"data:image/[\w.+-]+;base64,([A-Za-z0-9+/=\s]*)")
 RELATIONSHIP = re.compile(r"<Relationship\b[^>]*?/>")
 TARGET = re.compile(r'\bTarget="([^"]*)"')
 ID = re.compile(r'\bId="([^"]*)"')
+FORMAT_CODE = re.compile(r'(?<=\bformatCode=")[^"]*')
 SHEET_NAME = re.compile(r'<sheet\b[^>]*?\bname="([^"]*)"')
 STATE = re.compile(r'<sheet\b[^>]*?\bstate="([^"]*)"')
 NORMAL = (
@@ -78,7 +80,7 @@ class _Export:
     def _repair(self) -> None:
         styles = StylesWriter("xl/styles.xml", _unbounded())
         styles.rewritten([self._parts["xl/styles.xml"].encode()])
-        self._parts["xl/styles.xml"] = _with_normal_style(self._parts["xl/styles.xml"])
+        self._parts["xl/styles.xml"] = _with_normal_style(_with_file_codes(self._parts["xl/styles.xml"]))
         strings = Literals("xl/sharedStrings.xml", _unbounded())
         strings.read([self._parts["xl/sharedStrings.xml"].encode()])
         for path in list(self._parts):
@@ -180,6 +182,11 @@ def _image(address: str) -> bytes:
         return base64.b64decode(match[1], validate=False) if match else b""
     except binascii.Error:
         return b""
+
+
+def _with_file_codes(text: str) -> str:
+    """Return the styles part with the number formats of .xlsx in place of the engine's."""
+    return FORMAT_CODE.sub(lambda match: escape(file_code(_unescaped(match[0])), {'"': "&quot;"}), text)
 
 
 def _with_normal_style(text: str) -> str:

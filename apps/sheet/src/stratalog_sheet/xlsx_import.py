@@ -14,6 +14,7 @@ from stratalog.errors import Invalid
 from stratalog_sheet import losses
 from stratalog_sheet.file_reports import FileReport, Findings
 from stratalog_sheet.limits import SHEET_IMAGE_BYTES_MAX, SHEET_IMAGES_BYTES_MAX
+from stratalog_sheet.number_formats import BUILT_IN, engine_code
 from stratalog_sheet.workbook_names import TableRange, WorkbookNames
 from stratalog_sheet.xlsx_archive import DAMAGED, WorkbookArchive
 from stratalog_sheet.xlsx_cells import CellContext, SheetWriter
@@ -85,6 +86,9 @@ class Workbook(msgspec.Struct, frozen=True):
     names: dict[str, str]
     cells: int
     report: FileReport
+    formats: dict[str, str] = {}
+    """The codes of the cells' number formats for the engine, each with the code of the file."""
+
     values: list[list[tuple[int, int, Any]]] = []
     """For each sheet, the `values` of `SheetWriter`. Columns and rows count from 0."""
 
@@ -162,7 +166,8 @@ class _Import:
         for number, (sheet, target) in enumerate(sheets, 1):
             self._sheet(number, sheet, target, context)
         self._files |= _frame([sheet for sheet, _ in sheets], self._kinds)
-        return Workbook(self._files, names.ranges, self._cells, self._findings.report(), self._values)
+        formats = styles.formats if styles else {}
+        return Workbook(self._files, names.ranges, self._cells, self._findings.report(), formats, self._values)
 
     def _main_part(self) -> str:
         links = relationships(self._archive, "", self._allowance)
@@ -175,7 +180,7 @@ class _Import:
         if source is None:  # the engine cannot read a workbook without styles
             self._files["xl/styles.xml"], self._kinds["xl/styles.xml"] = EMPTY_STYLES, "styles"
             return None
-        writer = StylesWriter(source, self._allowance)
+        writer = StylesWriter(source, self._allowance, engine_code, BUILT_IN)
         self._write("styles", "xl/styles.xml", writer)
         return writer
 
