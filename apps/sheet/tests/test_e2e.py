@@ -20,6 +20,7 @@ STORIES = [
     "aWorkbookIsImportedAndItsOriginalIsDownloaded",
     "theOriginalIsDownloadedUnderItsFileName",
     "aFileThatExceedsALimitIsRefusedWithTheLimit",
+    "aRefusedFileCanBeChosenAgainAndTwoFilesAreRefused",
     "twoWindowsShowEditsAndSelectionsOfEachUser",
     "aFormulaTypedOfflineFollowsARowInsertedMeanwhile",
     "aReloadPreservesPendingChanges",

@@ -90,6 +90,22 @@ const storiesOf = ({ url, story, folder, two }) => ({
     }
   },
 
+  async aRefusedFileCanBeChosenAgainAndTwoFilesAreRefused(browser) {
+    const page = await person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/`);
+    await page.setInputFiles("#file", { name: "a.csv", mimeType: "text/csv", buffer: Buffer.from([0xc3, 0x28, 0]) });
+    await page.getByText("The file is not text in UTF-8 or UTF-16.").waitFor();
+    // A browser reports a choice only if it changes the chosen file.
+    assert.equal(await page.inputValue("#file"), "");
+    const dataTransfer = await page.evaluateHandle(() => {
+      const data = new DataTransfer();
+      for (const name of ["a.csv", "b.csv"]) data.items.add(new File(["1"], name));
+      return data;
+    });
+    await page.dispatchEvent("body", "drop", { dataTransfer });
+    await page.getByText("Import one file at a time.").waitFor();
+  },
+
   async twoWindowsShowEditsAndSelectionsOfEachUser(browser) {
     const [ada, bob] = await two(browser);
     await type(ada, "B2", "4711");
