@@ -64,6 +64,8 @@ LOST: Mapping[str, tuple[str, str]] = {
     "diagramData": losses.SHAPES,
 }
 SEVERAL_RANGES = re.compile(r"\(((?:'(?:[^']|'')*'|[^',()])+),.*\)", re.DOTALL)
+CELLS = re.compile(r"\$?[A-Za-z]{1,3}\$?[0-9]+(?::\$?[A-Za-z]{1,3}\$?[0-9]+)?")
+CHART_TEXTS = ("c:tx", "c:cat")
 CHARTS = ("lineChart", "radarChart", "scatterChart", "pieChart", "doughnutChart", "barChart")
 IMAGE_TYPES: Mapping[str, str] = {
     "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "bmp": "image/bmp",
@@ -275,12 +277,16 @@ class _Import:
 class _FigureWriter(PartWriter):
     """Rewrites a drawing, a chart, a table or an external link.
 
-    Reports charts and shapes that the engine cannot read. Leaves out the labels of single points of charts, and all
-    ranges of a chart series except the first.
+    Reports charts and shapes that the engine cannot read. Leaves out the labels of single points of charts, all ranges
+    of a chart series except the first, and titles and labels that are no cells, as LibreOffice writes them.
     """
+
+    packs_pieces = False
 
     def __init__(self, part: str, allowance: Allowance, findings: Findings, sheet: str) -> None:
         super().__init__(part, allowance)
+        self._text_start: int | None = None
+        self._is_literal = False
         self._findings = findings
         self._sheet = sheet
         self._range: list[str] | None = None
@@ -295,6 +301,8 @@ class _FigureWriter(PartWriter):
             self._findings.add("chart-label", "labels of single points of charts are not kept", self._sheet)
             self.skip()
             return
+        elif name in CHART_TEXTS and not self.is_skipping:
+            self._text_start = len(self._out)
         elif name == "c:f" and not self.is_skipping:
             self._range = []
         elif prefix == "xdr" and local in ("sp", "cxnSp", "grpSp"):
@@ -308,7 +316,14 @@ class _FigureWriter(PartWriter):
             if several:
                 self._findings.add("chart-range", "a chart series of several ranges keeps only the first", self._sheet)
             super().text(several[1] if several else text)
+            self._is_literal = "!" not in text and CELLS.fullmatch(text) is None
         super().end(name)
+        if name in CHART_TEXTS and self._text_start is not None:
+            if self._is_literal:
+                del self._out[self._text_start :]
+                text = "titles and labels of chart series that are not in cells are not kept"
+                self._findings.add("chart-text", text, self._sheet)
+            self._text_start, self._is_literal = None, False
 
     def text(self, text: str) -> None:
         if self._range is None:
