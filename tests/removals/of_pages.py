@@ -214,8 +214,20 @@ REMOVALS: tuple[Removal, ...] = (
         "B651",
         (Edit(f"{SHEET}/xlsx_import.py", '"!" not in text and CELLS', "False and CELLS"),),
         (
-            f"{TESTS}/test_workbooks_of_others.py"
-            "::test_a_chart_whose_series_has_a_title_that_is_no_cell_is_imported_without_the_title",
+            (
+                f"{TESTS}/test_workbooks_of_others.py"
+                "::test_a_chart_whose_series_has_a_title_that_is_no_cell_is_imported_without_the_title"
+            ),
+        ),
+    ),
+    Removal(
+        "B652",
+        (Edit(f"{SHEET}/xlsx_cells.py", "        if self._has_rule:\n", "        if False:\n"),),
+        (
+            (
+                f"{TESTS}/test_workbooks_of_others.py"
+                "::test_each_rule_of_a_range_is_imported_and_a_rule_of_another_kind_is_reported"
+            ),
         ),
     ),
     Removal(

@@ -169,6 +169,29 @@ def test_a_chart_whose_series_has_a_title_that_is_no_cell_is_imported_without_th
     assert [series.val.numRef.f.replace("'", "") for series in chart.series] == ["S!A1:A3"]
 
 
+def test_each_rule_of_a_range_is_imported_and_a_rule_of_another_kind_is_reported(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    style = DifferentialStyle(font=Font(bold=True))
+    for kind, operator, formula in (
+        ("cellIs", "greaterThan", ["5"]),
+        ("cellIs", "between", ["2", "4"]),
+        ("aboveAverage", None, []),
+        ("expression", None, ["$A1=0"]),
+    ):
+        rule = Rule(type=kind, operator=operator, formula=formula, dxf=style)
+        book.active.conditional_formatting.add("A1:A9", rule)
+    sheet = opened(sheets, saved(book))
+    [lost] = sheet.files.import_report().findings
+    assert (lost.code, lost.where) == ("conditional-format", [f"{book.active.title}!A1:A9"])
+    formats = reopened(sheet.export()).active.conditional_formatting
+    rules = [(rule.type, rule.operator, rule.formula) for each in formats for rule in each.rules]
+    assert rules == [
+        ("cellIs", "greaterThan", ["5"]),
+        ("cellIs", "between", ["2", "4"]),
+        ("expression", None, ["$A1=0"]),
+    ]
+
+
 def test_a_chart_without_series_is_repaired_for_independent_readers() -> None:
     spaces = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in {"c": CHART, "a": TEXTS}.items())
     written = f"<c:chartSpace {spaces}><c:chart><c:plotArea><c:layout/><c:spPr/></c:plotArea></c:chart></c:chartSpace>"
