@@ -7,6 +7,9 @@ from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
+EXPORTS = f"{TESTS}/test_workbook_export.py"
+FORMATS = f"{TESTS}/test_number_formats.py"
+
 REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B559",
@@ -113,8 +116,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/sheets.py",
-                "(LimitExceeded, Invalid, Unavailable) as exc:",
-                "(LimitExceeded, Invalid) as exc:",
+                "(LimitExceeded, Invalid, LongOpening):",
+                "(LimitExceeded, Invalid):",
             ),
         ),
         (
@@ -125,5 +128,116 @@ REMOVALS: tuple[Removal, ...] = (
         "B623",
         (Edit(f"{SHEET}/models.py", "(model.version >= model.planned and model.messages", "(model.messages"),),
         (f"{TESTS}/test_limits_reached.py::test_an_opening_with_more_messages_than_a_model_may_have_continues",),
+    ),
+    Removal(
+        "B639",
+        (Edit(f"{WEB}/clipboard.js", 'cellHandlers.replace("cell", Cells);\n', ""),),
+        (story("aTableOfAnotherProgramFillsItsCellsOnly"),),
+    ),
+    Removal(
+        "B640",
+        (
+            Edit(f"{WEB}/clipboard.js", "  getPlainTextContent() {", "  getPlainText() {"),
+            Edit(f"{WEB}/clipboard.js", "  async getHTMLContent() {", "  async getHTML() {"),
+        ),
+        (story("copiedCellsHaveTheirTextsInOtherPrograms"),),
+    ),
+    Removal(
+        "B641",
+        (Edit(f"{WEB}/clipboard.js", "this.copiedData === cut && changes(command, cut)", "false"),),
+        (story("cutCellsThatAnotherUserChangesAreNotPasted"), story("aPasteAfterAnotherUsersUndoClearsNoOtherCell")),
+    ),
+    Removal(
+        "B642",
+        (
+            Edit(
+                f"{WEB}/conflicts.js",
+                "      own.delete(keyOf(command)); // the newest write comes last\n",
+                "      for (const cell of commands) if (isSame(cell, command)) own.delete(keyOf(cell));\n",
+            ),
+        ),
+        (f"{TESTS}/test_rebase.py::test_the_conflicts_of_a_large_table_take_time_in_proportion_to_its_cells",),
+    ),
+    Removal(
+        "B643",
+        (Edit(f"{WEB}/workbook.js", "    this.presence.repeat();\n", ""),),
+        (story("othersStayVisibleAfterARefusedChange"),),
+    ),
+    Removal(
+        "B644",
+        (Edit(f"{WEB}/timeline.js", "    this.#show();\n    this.#moveTicks();", "    this.#show();"),),
+        (story("aNamedVersionStaysInItsPlaceOnTheSlider"),),
+    ),
+    Removal(
+        "B645",
+        (
+            Edit(
+                f"{WEB}/edit.js",
+                "  const { model } = workbook;\n  if (!(await canvases.now.mount(model))) return;\n",
+                "  const { model } = workbook;\n  const before = shownNow;\n  shownNow = model;\n"
+                "  if (!(await canvases.now.mount(model))) return;\n  shownNow = before;\n",
+            ),
+        ),
+        (story("aReloadBeforeTheFirstFrameOfAReloadKeepsTheView"),),
+    ),
+    Removal(
+        "B646",
+        (Edit(f"{SHEET}/xlsx_repair.py", "    if columns[1] < FILE_COLUMNS_MAX:\n", "    if columns:\n"),),
+        (f"{EXPORTS}::test_an_export_leaves_out_ranges_and_figures_after_the_last_column_of_a_file",),
+    ),
+    Removal(
+        "B646",
+        (Edit(f"{SHEET}/xlsx_repair.py", 'if self._name == "xdr:col" and int(text)', "if 0"),),
+        (f"{EXPORTS}::test_an_export_leaves_out_a_figure_after_the_last_column_of_a_file",),
+    ),
+    Removal(
+        "B646",
+        (Edit(f"{SHEET}/xlsx_export.py", "if any(column_number(letters)", "if any(0"),),
+        (f"{EXPORTS}::test_an_export_leaves_out_a_name_of_a_range_after_the_last_column_of_a_file",),
+    ),
+    Removal(
+        "B647",
+        (Edit(f"{SHEET}/xlsx_import.py", "self._allowance, engine_code, BUILT_IN)", "self._allowance)"),),
+        (f"{FORMATS}::test_cells_show_the_formats_of_other_programs_here_and_in_exports",),
+    ),
+    Removal(
+        "B647",
+        (Edit(f"{SHEET}/file_reports.py", "listed[:SHEET_REPORT_CELLS_MAX])] if listed else []", "listed)][:0]"),),
+        (f"{FORMATS}::test_a_format_that_the_engine_does_not_know_is_reported",),
+    ),
+    Removal(
+        "B648",
+        (Edit(f"{SHEET}/xlsx_export.py", "_with_normal_style(_with_file_codes(", "_with_normal_style(("),),
+        (f"{FORMATS}::test_cells_show_the_formats_of_other_programs_here_and_in_exports",),
+    ),
+    Removal(
+        "B651",
+        (Edit(f"{SHEET}/xlsx_import.py", '"!" not in text and CELLS', "False and CELLS"),),
+        (
+            (
+                f"{TESTS}/test_workbooks_of_others.py"
+                "::test_a_chart_whose_series_has_a_title_that_is_no_cell_is_imported_without_the_title"
+            ),
+        ),
+    ),
+    Removal(
+        "B652",
+        (Edit(f"{SHEET}/xlsx_cells.py", "        if self._has_rule:\n", "        if False:\n"),),
+        (
+            (
+                f"{TESTS}/test_workbooks_of_others.py"
+                "::test_each_rule_of_a_range_is_imported_and_a_rule_of_another_kind_is_reported"
+            ),
+        ),
+    ),
+    Removal(
+        "B649",
+        (Edit(f"{SHEET}/files.py", 'ZIP = b"PK\\x03\\x04"', 'ZIP = b"PK"'),),
+        (f"{TESTS}/test_csv.py::test_a_csv_file_may_begin_with_the_letters_of_an_archive",),
+    ),
+    Removal(
+        "B650",
+        (Edit(f"{WEB}/home.js", '  target.value = "";\n', ""),),
+        (story("aRefusedFileCanBeChosenAgainAndTwoFilesAreRefused"),),
     ),
 )

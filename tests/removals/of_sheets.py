@@ -137,11 +137,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B137",
-        (
-            Edit(
-                f"{SHEET}/sheets.py", "(LimitExceeded, Invalid, Unavailable) as exc:", "(Invalid, Unavailable) as exc:"
-            ),
-        ),
+        (Edit(f"{SHEET}/sheets.py", "(LimitExceeded, Invalid, LongOpening):", "(Invalid, LongOpening):"),),
         (f"{TESTS}/test_poison.py::test_maintenance_continues_after_an_unopenable_sheet",),
     ),
     Removal(

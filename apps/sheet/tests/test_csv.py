@@ -9,7 +9,9 @@ import pytest
 
 from stratalog import Invalid, LimitExceeded
 from stratalog_sheet import Sheets
-from stratalog_sheet.csv_files import read_csv
+from stratalog_sheet.csv_files import csv_sheet_bytes, read_csv
+from stratalog_sheet.files import import_bytes, read_file
+from stratalog_sheet.limits import SHEET_XLSX_COPIES
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +36,12 @@ def test_every_csv_field_survives_an_import_and_an_export(sheets: Sheets, delimi
     assert [sheet.get(cell).value for cell in ("A2", "B2", "C2", "C3", "B3")] == ["007", 1.5, "=1+1", "TRUE", -3]
     assert sheet.original() == ("list.CSV", body)
     assert sheet.files.import_report().findings == ()
+
+
+def test_a_csv_file_may_begin_with_the_letters_of_an_archive() -> None:
+    body = b"PK,name\r\n1,Ann\r\n"
+    assert read_file("keys.csv", body).cells == 4
+    assert import_bytes(body) == SHEET_XLSX_COPIES * csv_sheet_bytes(body)
 
 
 def test_an_export_has_the_results_of_formulas(sheets: Sheets) -> None:

@@ -20,6 +20,7 @@ STORIES = [
     "aWorkbookIsImportedAndItsOriginalIsDownloaded",
     "theOriginalIsDownloadedUnderItsFileName",
     "aFileThatExceedsALimitIsRefusedWithTheLimit",
+    "aRefusedFileCanBeChosenAgainAndTwoFilesAreRefused",
     "twoWindowsShowEditsAndSelectionsOfEachUser",
     "aFormulaTypedOfflineFollowsARowInsertedMeanwhile",
     "aReloadPreservesPendingChanges",
@@ -84,6 +85,15 @@ STORIES = [
     "aLateVersionIsNotShownInPlaceOfTheChosenVersion",
     "aPageThatLoadsARestoreWhileItOpensShowsOneSheet",
     "thePageShowsTheTitleAndTheVersionsOfALoadedRestore",
+    "aReloadBeforeTheFirstFrameOfAReloadKeepsTheView",
+    "othersStayVisibleAfterARefusedChange",
+    "aSheetDoesNotOpenWithPendingTextInAnotherState",
+    "aNamedVersionStaysInItsPlaceOnTheSlider",
+    "aTableOfAnotherProgramFillsItsCellsOnly",
+    "copiedCellsHaveTheirTextsInOtherPrograms",
+    "cutCellsThatAnotherUserChangesAreNotPasted",
+    "aPasteAfterAnotherUsersUndoClearsNoOtherCell",
+    "cutCellsAreMovedByAPaste",
 ]
 
 WITH_COMMAND = "anEditByTheCommandLineAppearsAtOnce"

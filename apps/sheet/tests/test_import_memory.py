@@ -77,7 +77,7 @@ def test_the_memory_of_a_csv_import_stays_below_its_reservation(sheets: Sheets, 
     assert peak_of(sheets, "large.csv", body) < import_bytes(body)
 
 
-@pytest.mark.parametrize("head", [b"PK", b"1,2"])
+@pytest.mark.parametrize("head", [b"PK\x03\x04", b"1,2"])
 def test_the_reservation_of_an_import_is_capped(head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_sheet.files.unpacked_bytes", lambda body: SHEET_XLSX_READ_BYTES_MAX)
     assert import_bytes(head + b"," * SHEET_XLSX_READ_BYTES_MAX) == SHEET_IMPORT_BYTES_MAX

@@ -28,7 +28,7 @@ from stratalog_sheet.limits import (
     SHEET_MODELS_MAX,
     SHEET_TEXT_BYTES_MAX,
 )
-from stratalog_sheet.models import Model, Models
+from stratalog_sheet.models import LongOpening, Model, Models
 
 
 def test_a_message_has_a_bounded_number_of_commands(sheet: Sheet) -> None:
@@ -192,7 +192,7 @@ def test_maintenance_continues_a_long_opening_and_skips_a_sheet_that_is_unavaila
 
     def stay(version: int) -> bytes:
         tries.append(version)
-        raise Unavailable("the opening stays at its version", version=version, reached=3)
+        raise LongOpening(version, 3)
 
     monkeypatch.setattr(stuck, "state", stay)
     called = slow_calls(monkeypatch, clock)

@@ -20,6 +20,8 @@ PAGE = HERE.parent / "src/stratalog_sheet/web"
 SEEDS = 60
 UNDO_SEEDS = 120
 SECONDS_MAX = 300
+READS_MAX = 40
+"""The maximum number of times that a case of `large.mjs` reads one command. The largest number seen is 17."""
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,18 @@ def test_a_conflict_in_cells_removed_by_an_undo_is_restored_in_new_cells(case: s
     result = json.loads(done.stdout)[case]
     assert result.pop("isRestored")
     assert [result[field] for field in ("lost", "texts", "sizes", "left")] == expected
+
+
+def test_the_conflicts_of_a_large_table_take_time_in_proportion_to_its_cells() -> None:
+    """If the reads of each command grew with the number of commands, there would be more than 300 for each command."""
+    done = subprocess.run(
+        [node_program(), str(HERE / "large.mjs"), str(PAGE)], capture_output=True, text=True, timeout=SECONDS_MAX
+    )
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    listed = {case: result["listed"] for case, result in results.items()}
+    assert listed == {"committed": 0, "waiting": 0, "overwritten": 500, "deleted": 600, "refused": 600}
+    assert {case: result["reads"] for case, result in results.items() if result["reads"] > READS_MAX} == {}
 
 
 def test_a_duplication_refused_by_the_engine_leaves_an_open_model_unchanged(sheet: Sheet) -> None:

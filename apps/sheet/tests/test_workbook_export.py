@@ -20,9 +20,11 @@ from openpyxl.worksheet.table import Table
 
 from apps.sheet.tests.helpers import put, revision
 from stratalog_sheet import Sheet, Sheets
+from stratalog_sheet.array_formulas import is_array
 from stratalog_sheet.file_reports import Findings
+from stratalog_sheet.xlsx_export import _Export
 from stratalog_sheet.xlsx_markup import MAIN, Allowance
-from stratalog_sheet.xlsx_repair import Literals, SheetRepair, is_array
+from stratalog_sheet.xlsx_repair import DrawingRepair, Literals, SheetRepair
 
 pytestmark = pytest.mark.slow
 
@@ -214,6 +216,53 @@ def test_an_export_leaves_out_columns_and_cells_that_a_file_cannot_contain() -> 
     assert re.findall(r'<(?:row|c) r="(\w+)"', written) == ["1", "XFD1"]
     [lost] = findings.report().findings
     assert (lost.code, lost.count, lost.where) == ("beyond", 2, ["Wide!XFE1", "Wide!A1048577"])
+
+
+def test_an_export_leaves_out_ranges_and_figures_after_the_last_column_of_a_file() -> None:
+    allowance, findings = Allowance(math.inf, math.inf), Findings()
+    writer = SheetRepair("sheet0.xml", allowance, "Wide", Literals("strings.xml", allowance), set(), findings)
+    merges = '<mergeCells count="1"><mergeCell ref="XFE1:XFF1"/></mergeCells>'
+    formats = "".join(
+        f'<conditionalFormatting sqref="{cells}"><cfRule type="expression"><formula>A1</formula></cfRule>'
+        "</conditionalFormatting>"
+        for cells in ("XFD:XFE", "XFE1:XFE9", "A1:B2 XFE1 XFC1:XFG2", "1:3")
+    )
+    rules = "".join(
+        f'<dataValidation sqref="{cells}" type="list" errorStyle=""><formula1>"a,b"</formula1></dataValidation>'
+        for cells in ("XFE1 date", "XFD1:XFE1 date")
+    )
+    written = writer.rewritten(
+        [
+            f'<worksheet xmlns="{MAIN}"><sheetData/>{merges}{formats}'
+            f'<dataValidations count="2">{rules}</dataValidations></worksheet>'.encode()
+        ]
+    )
+    assert re.findall(r'ref="([^"]*)"', written) == ["XFD:XFD", "A1:B2 XFC1:XFD2", "1:3", "XFD1:XFD1"]
+    assert re.findall("<(mergeCells|dataValidations)", written) == ["dataValidations"]
+    assert writer.validations == 2
+    [lost] = findings.report().findings
+    assert (lost.code, lost.where) == ("beyond-ranges", ["Wide!XFE1:XFF1", "Wide!XFE1:XFE9", "Wide!XFE1"])
+
+
+def test_an_export_leaves_out_a_figure_after_the_last_column_of_a_file() -> None:
+    corner = "<xdr:{0}><xdr:col>{1}</xdr:col><xdr:colOff>16384</xdr:colOff></xdr:{0}>"
+    anchors = "".join(
+        f"<xdr:twoCellAnchor>{corner.format('from', first)}{corner.format('to', last)}</xdr:twoCellAnchor>"
+        for first, last in ((3, 5), (16_383, 16_385), (16_384, 16_385))
+    )
+    drawn = "http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing"
+    writer = DrawingRepair("drawing0.xml", Allowance(math.inf, math.inf), set())
+    written = writer.rewritten([f'<xdr:wsDr xmlns:xdr="{drawn}">{anchors}</xdr:wsDr>'.encode()])
+    assert re.findall(r"<xdr:col>(\d+)</xdr:col>", written) == ["3", "5", "16383", "16383"]
+    assert writer.anchors == 2
+
+
+def test_an_export_leaves_out_a_name_of_a_range_after_the_last_column_of_a_file() -> None:
+    export = _Export({"files": [], "names": {}, "sheets": [{"name": "Sheet1"}]})
+    listed = '<sheet name="Sheet1"/>'
+    assert "$XFD$1" in export._defined("near", "Sheet1!XFD1", listed)
+    assert export._defined("far", "Sheet1!XFD1:XFE1", listed) == ""
+    assert [found.where for found in export.findings.report().findings] == [["far"]]
 
 
 def test_an_export_retains_the_last_columns_of_a_range_that_exceeds_a_file() -> None:

@@ -11,7 +11,9 @@ import openpyxl
 import pytest
 from openpyxl.chart import BarChart, Reference
 from openpyxl.chart.chartspace import ChartSpace
+from openpyxl.chart.data_source import StrRef
 from openpyxl.chart.reader import read_chart
+from openpyxl.chart.series import SeriesLabel
 from openpyxl.formatting.rule import Rule
 from openpyxl.styles import Font
 from openpyxl.styles.differential import DifferentialStyle
@@ -156,6 +158,38 @@ def test_a_chart_series_of_several_ranges_is_imported_with_its_first_range(sheet
     assert codes(sheet.files.import_report()) == {"chart-range": 1}
     (chart,) = reopened(sheet.export()).active._charts
     assert [series.val.numRef.f.replace("'", "") for series in chart.series] == ["S!A1:A2"]
+
+
+def test_a_chart_whose_series_has_a_title_that_is_no_cell_is_imported_without_the_title(sheets: Sheets) -> None:
+    book = book_with_chart()
+    book.active._charts[0].series[0].tx = SeriesLabel(strRef=StrRef('"Sums"'))  # as LibreOffice writes a title
+    sheet = opened(sheets, saved(book))
+    assert codes(sheet.files.import_report()) == {"chart-text": 1}
+    (chart,) = reopened(sheet.export()).active._charts
+    assert [series.val.numRef.f.replace("'", "") for series in chart.series] == ["S!A1:A3"]
+
+
+def test_each_rule_of_a_range_is_imported_and_a_rule_of_another_kind_is_reported(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    style = DifferentialStyle(font=Font(bold=True))
+    for kind, operator, formula in (
+        ("cellIs", "greaterThan", ["5"]),
+        ("cellIs", "between", ["2", "4"]),
+        ("aboveAverage", None, []),
+        ("expression", None, ["$A1=0"]),
+    ):
+        rule = Rule(type=kind, operator=operator, formula=formula, dxf=style)
+        book.active.conditional_formatting.add("A1:A9", rule)
+    sheet = opened(sheets, saved(book))
+    [lost] = sheet.files.import_report().findings
+    assert (lost.code, lost.where) == ("conditional-format", [f"{book.active.title}!A1:A9"])
+    formats = reopened(sheet.export()).active.conditional_formatting
+    rules = [(rule.type, rule.operator, rule.formula) for each in formats for rule in each.rules]
+    assert rules == [
+        ("cellIs", "greaterThan", ["5"]),
+        ("cellIs", "between", ["2", "4"]),
+        ("expression", None, ["$A1=0"]),
+    ]
 
 
 def test_a_chart_without_series_is_repaired_for_independent_readers() -> None:

@@ -42,7 +42,9 @@ xlsx_markup        the XML of a part, read and rewritten
 xlsx_texts         the texts of cells, escaped for the engine
 xlsx_parts         the workbook part, styles, strings, tables and relationships
 xlsx_cells         worksheets
+number_formats     the codes of number formats, for the engine and for workbooks
 array_ranges       the ranges of array formulas
+array_formulas     whether an exported formula computes with each cell of a range
 xlsx_export        export: the engine's output, repaired for other programs
 xlsx_repair        worksheets, drawings and charts of an export
 workbook_names     defined names and tables, replaced in formulas

@@ -6,7 +6,7 @@ import re
 
 from stratalog.errors import Invalid
 
-__all__ = ["Position", "cell_name", "column_name", "parse_cell", "parse_range", "range_cells"]
+__all__ = ["Position", "cell_name", "column_name", "column_number", "parse_cell", "parse_range", "range_cells"]
 
 Position = tuple[int, int]
 """(column, row), both counted from 0."""

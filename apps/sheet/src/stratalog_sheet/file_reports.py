@@ -10,7 +10,7 @@ import msgspec
 from stratalog_sheet.cells import cell_name
 from stratalog_sheet.limits import SHEET_REPORT_CELLS_MAX
 
-__all__ = ["FileFinding", "FileReport", "Findings", "broken_formulas", "other_values", "report_in"]
+__all__ = ["FileFinding", "FileReport", "Findings", "broken_formulas", "other_values", "report_in", "unread_formats"]
 
 
 class FileFinding(msgspec.Struct, frozen=True):
@@ -72,6 +72,13 @@ def broken_formulas(broken: Mapping[str, Any]) -> list[FileFinding]:
 def other_values(others: Mapping[str, Any]) -> list[FileFinding]:
     """Return one finding for all formulas whose value differs from the file's value; an empty list if none differs."""
     return _of_cells(others, "formula-value", "formulas give another value here than in the file")
+
+
+def unread_formats(unread: Sequence[str], codes: Mapping[str, str]) -> list[FileFinding]:
+    """Return one finding for all number formats that the engine cannot read. ``codes`` has their codes in the file."""
+    text = "number formats that the engine does not know are not kept; their cells show plain numbers"
+    listed = [codes[code] for code in unread]
+    return [FileFinding("number-format", text, len(listed), listed[:SHEET_REPORT_CELLS_MAX])] if listed else []
 
 
 def _of_cells(counted: Mapping[str, Any], code: str, text: str) -> list[FileFinding]:

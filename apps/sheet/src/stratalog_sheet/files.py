@@ -12,7 +12,8 @@ from stratalog_sheet.xlsx_import import Workbook, read_workbook
 
 __all__ = ["import_bytes", "read_file", "read_path"]
 
-ZIP = b"PK"
+ZIP = b"PK\x03\x04"
+"""The first bytes of an archive. A CSV may begin with the letters PK."""
 
 
 def import_bytes(body: bytes) -> int:

@@ -5,10 +5,22 @@ This module has only the losses that several places in the code report.
 
 from __future__ import annotations
 
-__all__ = ["CHARTS", "COMMENTS", "EMBEDDED", "MACROS", "PRINT_SETUP", "RICH_TEXT", "SHAPES", "SLICERS", "VALIDATIONS"]
+__all__ = [
+    "CHARTS",
+    "COMMENTS",
+    "CONDITIONAL_FORMATS",
+    "EMBEDDED",
+    "MACROS",
+    "PRINT_SETUP",
+    "RICH_TEXT",
+    "SHAPES",
+    "SLICERS",
+    "VALIDATIONS",
+]
 
 CHARTS = ("chart", "charts of some kinds are not kept")
 COMMENTS = ("comment", "comments are not kept")
+CONDITIONAL_FORMATS = ("conditional-format", "conditional formats of some kinds are not kept")
 EMBEDDED = ("embedded", "embedded objects and controls are not kept")
 MACROS = ("macro", "macros are not kept")
 PRINT_SETUP = ("print-setup", "headers, footers and page breaks are not kept")

@@ -18,13 +18,22 @@ from stratalog_sheet.failed_versions import OPENING, Unopenable
 from stratalog_sheet.limits import SHEET_LOAD_BYTES_MAX, SHEET_MODELS_MAX, SHEET_OBJECTS_ADDED_MAX
 from stratalog_sheet.load_plan import LoadPlans
 
-__all__ = ["Model", "Models"]
+__all__ = ["LongOpening", "Model", "Models"]
 
 # A model stores every message and becomes slower with each message. After this many messages, open a new model from a
 # newer state.
 MESSAGES_MAX = 1000
 Step = tuple[int, dict[str, Any]]
 """A message, after the version as which it was committed."""
+
+
+class LongOpening(Unavailable):
+    """The calls that open a sheet took too long. The next call for this version continues at the version `reached`."""
+
+    def __init__(self, version: int, reached: int) -> None:
+        text = "the sheet has much content that takes long to open; try again, and the opening continues"
+        super().__init__(text, version=version, reached=reached)
+        self.reached = reached
 
 
 class Model(msgspec.Struct):
@@ -58,7 +67,7 @@ class Models:
     def at(self, owner: str, load_plans: LoadPlans, log: Log, version: int) -> Model:
         """Return a model of ``owner``'s log at exactly ``version``.
 
-        This method advances an open model to ``version``, or opens a new model. Raises Unavailable if that takes too
+        This method advances an open model to ``version``, or opens a new model. Raises LongOpening if that takes too
         long. The model is then at an earlier version, and the next call of this method continues there. Raises
         LimitExceeded for a version that engines recently failed to open too often, and the errors of `LoadPlans.plan`
         and `Engine.raw`.
@@ -136,13 +145,12 @@ class Models:
     def _follow(self, model: Model, version: int, steps: Sequence[Step]) -> None:
         """Advance a model over ``steps`` to ``version``, in calls that each end within the limit of a call.
 
-        Raises Unavailable after a call if all calls so far took too long.
+        Raises LongOpening after a call if all calls so far took too long.
         """
         start = Observation(self._clock)
         for call in _calls(steps):
             if start.age_seconds() > self._seconds_max:
-                text = "the sheet has much content that takes long to open; try again, and the opening continues"
-                raise Unavailable(text, version=version, reached=model.version)
+                raise LongOpening(version, model.version)
             messages = [message for _, message in call]
             try:
                 self._guarded(model.owner, version, OPENING, "apply", key=model.key, messages=messages)

@@ -18,10 +18,11 @@ from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound, Stratal
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.process_fork import close_in_child
 from stratalog_sheet.events import UPCASTERS, Created, Fact, Imported, check_text, event_of
-from stratalog_sheet.file_reports import FileFinding, FileReport, broken_formulas, other_values
+from stratalog_sheet.file_reports import FileFinding, FileReport, broken_formulas, other_values, unread_formats
 from stratalog_sheet.files import read_file
 from stratalog_sheet.limits import SHEET_CELLS_MAX, SHEET_REPORT_CELLS_MAX
 from stratalog_sheet.load_plan import with_revision
+from stratalog_sheet.models import LongOpening
 from stratalog_sheet.pool import EnginePool
 from stratalog_sheet.settings import SheetSettings
 from stratalog_sheet.sheet import REVISION_CHARACTERS, Sheet
@@ -142,6 +143,7 @@ class Sheets:
         with self.engines.lend(key) as models:
             data, taken = _imported(models.engine, key, workbook)
             findings = list(taken.report.findings)
+            findings += unread_formats(models.engine.call("unreadFormats", formats=[*taken.formats]), taken.formats)
             limits = {"key": key, "limit": SHEET_REPORT_CELLS_MAX}
             try:
                 findings += broken_formulas(models.engine.call("brokenFormulas", **limits))
@@ -160,9 +162,8 @@ class Sheets:
                 saved += 1
         except NotFound:
             pass
-        except (LimitExceeded, Invalid, Unavailable) as exc:
-            if isinstance(exc, Unavailable) and "reached" not in exc.details:
-                raise  # an engine that does not start, or a store that cannot be read, concerns all sheets
+        except (LimitExceeded, Invalid, LongOpening):
+            # Another Unavailable concerns all sheets: an engine does not start, or the store cannot be read.
             _log.warning("the state of a sheet could not be saved: %s/%s", organisation, name, exc_info=True)
         return saved
 
@@ -222,8 +223,8 @@ def _save_snapshot(sheet: Sheet) -> int | None:
     while True:
         try:
             return sheet.snapshot_due()
-        except Unavailable as exc:
-            before, reached = reached, exc.details.get("reached", 0)
+        except LongOpening as exc:
+            before, reached = reached, exc.reached
             if reached <= before:
                 raise
 

@@ -58,9 +58,10 @@ UNENDED_BYTES = 256 * 1024
 """`without_empty_cells` collects about this many bytes of a long text or tag before it yields an incomplete piece."""
 
 EMPTY_TEXT = ("empty-text", "empty texts become empty cells")
+RULES_LOST = ("aboveAverage", "containsErrors", "notContainsErrors", "timePeriod")
 VALIDATIONS = ("", "none", "decimal", "list", "date", "custom")
 EXTENSION_LOSSES: Mapping[str, tuple[str, str]] = {
-    "conditionalFormattings": ("conditional-format", "conditional formats of newer kinds are not kept"),
+    "conditionalFormattings": losses.CONDITIONAL_FORMATS,
     "dataValidations": losses.VALIDATIONS,
 }
 
@@ -108,6 +109,8 @@ class SheetWriter(PartWriter):
         self._column = -1
         self._shared: dict[str, tuple[str, tuple[int, int]]] = {}
         self._phonetic = 0
+        self._ranges: Attributes = {}
+        self._has_rule = False
         self._in_extension = False
         self._shifts_date = False
         self._arrays = ArrayRanges()
@@ -312,6 +315,10 @@ class SheetWriter(PartWriter):
             self._context.findings.add(*note, self._sheet)
         if name == "extLst":
             self._in_extension = True
+        if name == "conditionalFormatting":
+            self._ranges, self._has_rule = attributes, False
+        elif name == "cfRule":
+            self._note_rule(attributes)
         if local == "hyperlink":
             # The engine would show the text of `display` instead of the cell's content.
             attributes.pop("display", None)
@@ -323,6 +330,14 @@ class SheetWriter(PartWriter):
                 self._context.findings.add(*losses.VALIDATIONS, where)
         elif local not in ("formula1", "formula2"):
             self._shifts_date = False
+
+    def _note_rule(self, attributes: Attributes) -> None:
+        """Begin another conditional format before the second rule, because the engine reads only the first rule."""
+        if self._has_rule:
+            self.write(f"</conditionalFormatting><conditionalFormatting{attribute_text(self._ranges)}>")
+        self._has_rule = True
+        if attributes.get("type") in RULES_LOST:
+            self._context.findings.add(*losses.CONDITIONAL_FORMATS, f"{self._sheet}!{self._ranges.get('sqref', '')}")
 
     def _position(self, cell: _Cell) -> str:
         return f"{self._sheet}!{cell_name(*cell.position)}"

@@ -17,11 +17,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from stratalog_sheet.cells import column_number
 from stratalog_sheet.file_reports import FileReport, Findings
 from stratalog_sheet.formulas import quote_sheet, tokens, unquote_sheet
+from stratalog_sheet.number_formats import file_code
 from stratalog_sheet.xlsx_markup import Allowance
 from stratalog_sheet.xlsx_parts import StylesWriter
-from stratalog_sheet.xlsx_repair import DrawingRepair, Literals, OrderRepair, SheetRepair
+from stratalog_sheet.xlsx_repair import FILE_COLUMNS_MAX, DrawingRepair, Literals, OrderRepair, SheetRepair
 
 __all__ = ["write_workbook"]
 
@@ -32,6 +34,7 @@ DATA = re.compile(r"data:image/[\w.+-]+;base64,([A-Za-z0-9+/=\s]*)")
 RELATIONSHIP = re.compile(r"<Relationship\b[^>]*?/>")
 TARGET = re.compile(r'\bTarget="([^"]*)"')
 ID = re.compile(r'\bId="([^"]*)"')
+FORMAT_CODE = re.compile(r'(?<=\bformatCode=")[^"]*')
 SHEET_NAME = re.compile(r'<sheet\b[^>]*?\bname="([^"]*)"')
 STATE = re.compile(r'<sheet\b[^>]*?\bstate="([^"]*)"')
 NORMAL = (
@@ -77,7 +80,7 @@ class _Export:
     def _repair(self) -> None:
         styles = StylesWriter("xl/styles.xml", _unbounded())
         styles.rewritten([self._parts["xl/styles.xml"].encode()])
-        self._parts["xl/styles.xml"] = _with_normal_style(self._parts["xl/styles.xml"])
+        self._parts["xl/styles.xml"] = _with_normal_style(_with_file_codes(self._parts["xl/styles.xml"]))
         strings = Literals("xl/sharedStrings.xml", _unbounded())
         strings.read([self._parts["xl/sharedStrings.xml"].encode()])
         for path in list(self._parts):
@@ -144,7 +147,7 @@ class _Export:
         return text.strip().replace("</sheets>", f'</sheets>{listed}<calcPr calcId="0" fullCalcOnLoad="1"/>', 1)
 
     def _defined(self, name: str, leads: str, text: str) -> str:
-        """Return the element of a defined name, or an empty text if its sheet is missing.
+        """Return the element of a defined name, or an empty text if its sheet or its columns are missing.
 
         The element has the sheet's name from the written file, because the engine shortens long names of sheets.
         """
@@ -154,6 +157,9 @@ class _Export:
         sheet = unquote_sheet(before)
         if sheet not in listed:
             self.findings.add("name", "names of ranges in missing sheets are left out", name)
+            return ""
+        if any(column_number(letters) >= FILE_COLUMNS_MAX for letters in re.findall("[A-Z]+", cells)):
+            self.findings.add("name", "names of ranges after column XFD are left out", name)
             return ""
         called = _unescaped(written[listed.index(sheet)])
         return f"<definedName name={quoteattr(name)}>{escape(quote_sheet(called))}!{_fixed(cells)}</definedName>"
@@ -176,6 +182,11 @@ def _image(address: str) -> bytes:
         return base64.b64decode(match[1], validate=False) if match else b""
     except binascii.Error:
         return b""
+
+
+def _with_file_codes(text: str) -> str:
+    """Return the styles part with the number formats of .xlsx in place of the engine's."""
+    return FORMAT_CODE.sub(lambda match: escape(file_code(_unescaped(match[0])), {'"': "&quot;"}), text)
 
 
 def _with_normal_style(text: str) -> str:

@@ -14,6 +14,7 @@ from stratalog.errors import Invalid
 from stratalog_sheet import losses
 from stratalog_sheet.file_reports import FileReport, Findings
 from stratalog_sheet.limits import SHEET_IMAGE_BYTES_MAX, SHEET_IMAGES_BYTES_MAX
+from stratalog_sheet.number_formats import BUILT_IN, engine_code
 from stratalog_sheet.workbook_names import TableRange, WorkbookNames
 from stratalog_sheet.xlsx_archive import DAMAGED, WorkbookArchive
 from stratalog_sheet.xlsx_cells import CellContext, SheetWriter
@@ -63,6 +64,8 @@ LOST: Mapping[str, tuple[str, str]] = {
     "diagramData": losses.SHAPES,
 }
 SEVERAL_RANGES = re.compile(r"\(((?:'(?:[^']|'')*'|[^',()])+),.*\)", re.DOTALL)
+CELLS = re.compile(r"\$?[A-Za-z]{1,3}\$?[0-9]+(?::\$?[A-Za-z]{1,3}\$?[0-9]+)?")
+CHART_TEXTS = ("c:tx", "c:cat")
 CHARTS = ("lineChart", "radarChart", "scatterChart", "pieChart", "doughnutChart", "barChart")
 IMAGE_TYPES: Mapping[str, str] = {
     "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "bmp": "image/bmp",
@@ -85,6 +88,9 @@ class Workbook(msgspec.Struct, frozen=True):
     names: dict[str, str]
     cells: int
     report: FileReport
+    formats: dict[str, str] = {}
+    """The codes of the cells' number formats for the engine, each with the code of the file."""
+
     values: list[list[tuple[int, int, Any]]] = []
     """For each sheet, the `values` of `SheetWriter`. Columns and rows count from 0."""
 
@@ -162,7 +168,8 @@ class _Import:
         for number, (sheet, target) in enumerate(sheets, 1):
             self._sheet(number, sheet, target, context)
         self._files |= _frame([sheet for sheet, _ in sheets], self._kinds)
-        return Workbook(self._files, names.ranges, self._cells, self._findings.report(), self._values)
+        formats = styles.formats if styles else {}
+        return Workbook(self._files, names.ranges, self._cells, self._findings.report(), formats, self._values)
 
     def _main_part(self) -> str:
         links = relationships(self._archive, "", self._allowance)
@@ -175,7 +182,7 @@ class _Import:
         if source is None:  # the engine cannot read a workbook without styles
             self._files["xl/styles.xml"], self._kinds["xl/styles.xml"] = EMPTY_STYLES, "styles"
             return None
-        writer = StylesWriter(source, self._allowance)
+        writer = StylesWriter(source, self._allowance, engine_code, BUILT_IN)
         self._write("styles", "xl/styles.xml", writer)
         return writer
 
@@ -270,12 +277,16 @@ class _Import:
 class _FigureWriter(PartWriter):
     """Rewrites a drawing, a chart, a table or an external link.
 
-    Reports charts and shapes that the engine cannot read. Leaves out the labels of single points of charts, and all
-    ranges of a chart series except the first.
+    Reports charts and shapes that the engine cannot read. Leaves out the labels of single points of charts, all ranges
+    of a chart series except the first, and titles and labels that are no cells, as LibreOffice writes them.
     """
+
+    packs_pieces = False
 
     def __init__(self, part: str, allowance: Allowance, findings: Findings, sheet: str) -> None:
         super().__init__(part, allowance)
+        self._text_start: int | None = None
+        self._is_literal = False
         self._findings = findings
         self._sheet = sheet
         self._range: list[str] | None = None
@@ -290,6 +301,8 @@ class _FigureWriter(PartWriter):
             self._findings.add("chart-label", "labels of single points of charts are not kept", self._sheet)
             self.skip()
             return
+        elif name in CHART_TEXTS and not self.is_skipping:
+            self._text_start = len(self._out)
         elif name == "c:f" and not self.is_skipping:
             self._range = []
         elif prefix == "xdr" and local in ("sp", "cxnSp", "grpSp"):
@@ -303,7 +316,14 @@ class _FigureWriter(PartWriter):
             if several:
                 self._findings.add("chart-range", "a chart series of several ranges keeps only the first", self._sheet)
             super().text(several[1] if several else text)
+            self._is_literal = "!" not in text and CELLS.fullmatch(text) is None
         super().end(name)
+        if name in CHART_TEXTS and self._text_start is not None:
+            if self._is_literal:
+                del self._out[self._text_start :]
+                text = "titles and labels of chart series that are not in cells are not kept"
+                self._findings.add("chart-text", text, self._sheet)
+            self._text_start, self._is_literal = None, False
 
     def text(self, text: str) -> None:
         if self._range is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from xml.sax.saxutils import quoteattr
 
 import msgspec
 
@@ -18,6 +19,10 @@ from stratalog_sheet.xlsx_texts import as_typed, decoded, encoded
 
 __all__ = ["Relationship", "SheetEntry", "StringsWriter", "StylesWriter", "WorkbookPart", "relationships", "table_in"]
 
+OWN_FORMATS = 10_000
+"""Added to the id of a built-in format: the id of the own format in its stead."""
+
+NO_FORMATS: Mapping[int, str] = {}
 DATE_FORMATS = {*range(14, 18), 22, *range(27, 37), *range(50, 59)}
 TEXT_FORMAT = 49
 TEXT_CODE = re.compile(r'(?:"[^"]*"|\\.|_.|\*.)*@(?:"[^"]*"|\\.|_.|\*.)*')
@@ -127,10 +132,26 @@ class WorkbookPart(PartReader):
 
 
 class StylesWriter(PartWriter):
-    """Rewrites the styles, and finds the styles that show dates or texts."""
+    """Rewrites the styles, and finds the styles that show dates or texts.
 
-    def __init__(self, part: str, allowance: Allowance) -> None:
+    ``converted`` returns the code of a number format to write. ``built_in`` has the codes of the ids without a code in
+    the file that the writer replaces by formats of its own.
+    """
+
+    def __init__(
+        self,
+        part: str,
+        allowance: Allowance,
+        converted: Callable[[str], str] = str,
+        built_in: Mapping[int, str] = NO_FORMATS,
+    ) -> None:
         super().__init__(part, allowance)
+        self.formats: dict[str, str] = {}
+        """The codes of the cells' number formats as they are written, each with the code of the file."""
+
+        self._converted = converted
+        self._built_in = built_in
+        self._is_before_formats = False
         self.date_styles: set[int] = set()
         self.text_styles: set[int] = set()
         self._formats: dict[int, str] = {}
@@ -150,12 +171,18 @@ class StylesWriter(PartWriter):
         if name == "extLst":
             self.skip()
             return
+        self._write_built_in(name)
         if name == "numFmt":
-            self._formats[_number(attributes.get("numFmtId"), 0)] = attributes.get("formatCode", "")
+            code = attributes.get("formatCode", "")
+            self._formats[_number(attributes.get("numFmtId"), 0)] = code
+            attributes = {**attributes, "formatCode": self._converted(code)}
         elif name == "cellXfs":
             self._in_cell_formats = True
         elif name == "xf" and self._in_cell_formats:
-            self._note(_number(attributes.get("numFmtId"), 0))
+            number = _number(attributes.get("numFmtId"), 0)
+            self._note(number)
+            if number in self._built_in and number not in self._formats:
+                attributes = {**attributes, "numFmtId": str(OWN_FORMATS + number)}
             if self._styles - 1 in self.text_styles:
                 self._twin = [f"<xf{attribute_text({**attributes, 'numFmtId': '0'})}>"]
                 super().start(name, attributes)
@@ -163,6 +190,18 @@ class StylesWriter(PartWriter):
         if self._twin is not None:
             self._twin.append(f"<{name}{attribute_text(attributes)}>")
         super().start(name, attributes)
+        self._is_before_formats = name == "styleSheet"
+        if name == "numFmts":
+            self.write(self._own_formats())
+
+    def _write_built_in(self, name: str) -> None:
+        """Write the own formats before the first element of a file that has no list of formats."""
+        if self._is_before_formats and name != "numFmts" and self._built_in:
+            self.write(f"<numFmts>{self._own_formats()}</numFmts>")
+
+    def _own_formats(self) -> str:
+        formats = ((OWN_FORMATS + number, self._converted(code)) for number, code in self._built_in.items())
+        return "".join(f'<numFmt numFmtId="{number}" formatCode={quoteattr(code)}/>' for number, code in formats)
 
     def end(self, name: str) -> None:
         """End an element. After the last cell style, write the copies of the text styles."""
@@ -180,6 +219,9 @@ class StylesWriter(PartWriter):
 
     def _note(self, number: int) -> None:
         code = self._formats.get(number)
+        shown = code or self._built_in.get(number)
+        if shown and shown.lower() != "general":
+            self.formats[self._converted(shown)] = shown
         if number in DATE_FORMATS if code is None else _shows_day(code):
             self.date_styles.add(self._styles)
         if number == TEXT_FORMAT if code is None else TEXT_CODE.fullmatch(code):

@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
-from stratalog_sheet.cells import parse_cell
+from stratalog_sheet.array_formulas import is_array
+from stratalog_sheet.cells import column_name, column_number, parse_cell
 from stratalog_sheet.file_reports import Findings
-from stratalog_sheet.formulas import Token, tokens
 from stratalog_sheet.xlsx_markup import MAIN, Allowance, Attributes, PartReader, PartWriter, attribute_text
 
-__all__ = ["DrawingRepair", "Literals", "OrderRepair", "SheetRepair", "is_array"]
+__all__ = ["DrawingRepair", "Literals", "OrderRepair", "SheetRepair"]
 
 HOLE_MAX = 90
 RULE_OF_DATES = " date"
@@ -25,20 +25,19 @@ FILE_COLUMNS_MAX = 16_384
 FILE_ROWS_MAX = 1_048_576
 """The largest sheet that an .xlsx file can contain. The engine's sheets can have more columns."""
 
+RANGES: Mapping[str, str] = {
+    "mergeCell": "ref",
+    "hyperlink": "ref",
+    "conditionalFormatting": "sqref",
+    "dataValidation": "sqref",
+}
+"""The elements of a worksheet that apply to ranges, each with the attribute that has its ranges."""
+
+LISTS = ("mergeCells", "hyperlinks", "dataValidations")
+"""The elements that Excel refuses if they are empty."""
+
+DIGITS, LETTERS = "0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ERRORS = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#SPILL!")
-# Functions that take a range as one argument. Programs apply any other function to each cell of a range.
-FUNCTIONS = """
-ADDRESS AND AREAS AVEDEV AVERAGE AVERAGEA AVERAGEIF AVERAGEIFS CELL CHOOSECOLS CHOOSEROWS COLUMN COLUMNS CONCAT
-CORREL COUNT COUNTA COUNTBLANK COUNTIF COUNTIFS COVAR DAVERAGE DCOUNT DCOUNTA DEVSQ DGET DMAX DMIN DPRODUCT DSUM
-FORMULATEXT GCD GEOMEAN HARMEAN HLOOKUP INDEX INTERCEPT IRR ISFORMULA KURT LARGE LCM LOOKUP MATCH MAX MAXA MAXIFS
-MEDIAN MIN MINA MINIFS MIRR MODE MULTINOMIAL NETWORKDAYS NPV OFFSET OR PEARSON PERCENTILE PERCENTRANK PRODUCT
-QUARTILE RANK ROW ROWS RSQ SERIESSUM SHEET SKEW SLOPE SMALL STDEV STDEVA STDEVP STEYX SUBTOTAL SUM SUMIF SUMIFS
-SUMPRODUCT SUMSQ SUMX2MY2 SUMX2PY2 SUMXMY2 TEXTJOIN TRIMMEAN VAR VARA VARP VLOOKUP WORKDAY XIRR XLOOKUP XMATCH XNPV
-XOR AGGREGATE STDEV.P STDEV.S VAR.P VAR.S RANK.EQ RANK.AVG PERCENTILE.INC PERCENTILE.EXC QUARTILE.INC
-"""
-WITH_RANGES = frozenset(FUNCTIONS.split())
-# Every program evaluates SUMPRODUCT over whole ranges, without an array formula.
-ARRAYS_INSIDE = ("SUMPRODUCT",)
 ORDER: Mapping[str, tuple[str, ...]] = {
     "worksheet": (
         "sheetPr", "dimension", "sheetViews", "sheetFormatPr", "cols", "sheetData", "sheetCalcPr", "sheetProtection",
@@ -101,6 +100,11 @@ class OrderRepair(PartWriter):
             self._open[-1][1].append((name, len(self._out)))
         self._open.append((name, []))
         super().start(name, attributes)
+
+    def discard(self) -> None:
+        """Remove the element that has just ended from the output."""
+        _, start = self._open[-1][1].pop()
+        del self._out[start:]
 
     def end(self, name: str) -> None:
         """Sort the children of the element that ends."""
@@ -177,37 +181,37 @@ class SheetRepair(OrderRepair):
     ) -> None:  # fmt: skip
         super().__init__(part, allowance)
         self.validations = 0
+        """The number of validations that the output has, or that are for columns that a file cannot contain."""
+
         self._sheet = sheet
         self._strings = strings
         self._text_styles = text_styles
         self._findings = findings
         self._cell: dict[str, Any] | None = None
         self._text: list[str] | None = None
-        self._rule: int | None = None
+        self._is_rule = False
         self._has_long_list = False
-        self._rules_start = 0
-        self._line: int | None = None
+        self._beyond = ""
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Begin an element. Collect a cell until its end. Record the start of a validation."""
+        """Begin an element. Collect a cell until its end. Restrict ranges to the columns of a file."""
         if name == "c":
             self._cell = {"c": attributes, "f": None, "v": None}
         elif self._cell is not None:
             self._text = []
             self._cell[f"{name} attributes"] = attributes
-        elif name == "dataValidations":
-            self._rules_start, self.validations = len(self._out), 0
+        elif name in LISTS:
             super().start(name, {})
-        elif name == "dataValidation":
-            self._rule = len(self._out)
-            if attributes["sqref"].endswith(RULE_OF_DATES):
-                attributes |= {"sqref": attributes["sqref"].removesuffix(RULE_OF_DATES), "type": "date"}
-            super().start(name, {key: value for key, value in attributes.items() if value})
+        elif name in RANGES:
+            if name == "dataValidation":
+                self._is_rule, attributes = True, _of_dates(attributes)
+                attributes = {key: value for key, value in attributes.items() if value}
+            super().start(name, self._within_file(name, attributes))
         else:
             if name in ("formula1", "formula2"):
                 self._text = []
             if _is_beyond(name, attributes):
-                self._line = len(self._out)
+                self._beyond = name
             elif name == "col":
                 attributes |= {"max": str(min(int(attributes["max"]), FILE_COLUMNS_MAX))}
             if name == "cfRule" and attributes.get("operator") not in OPERATORS:
@@ -222,7 +226,7 @@ class SheetRepair(OrderRepair):
             super().text(text)
 
     def end(self, name: str) -> None:
-        """End an element. Write a cell; count or remove a validation."""
+        """End an element. Write a cell, count validations, and remove elements that a file cannot contain."""
         if self._cell is not None:
             if name == "c":
                 cell, self._cell = self._cell, None
@@ -231,30 +235,31 @@ class SheetRepair(OrderRepair):
                 self._cell[name] = "".join(self._text or [])
             self._text = None
             return
-        if name in ("formula1", "formula2") and self._rule is not None:
+        if name in ("formula1", "formula2") and self._is_rule:
             text, self._text = "".join(self._text or []), None
             super().end(name)
             self._has_long_list |= text.startswith('"') and len(text) - 2 > LIST_CHARACTERS_MAX
             return
+        is_empty = name in LISTS and not self._open[-1][1]
         super().end(name)
-        if name in ("col", "row") and self._line is not None:
-            del self._out[self._line :]
-            self._open[-1][1].pop()
-            self._line = None
-        elif name == "dataValidation":
-            self._end_rule()
-        elif name == "dataValidations" and not self.validations:
-            del self._out[self._rules_start :]
-            self._open[-1][1].pop()
+        is_beyond, is_long = name == self._beyond, name == "dataValidation" and self._has_long_list
+        if is_empty or is_beyond or is_long:
+            self.discard()
+        if is_beyond:
+            self._beyond = ""
+        if name == "dataValidation":
+            self.validations += not is_long
+            self._is_rule = self._has_long_list = False
 
-    def _end_rule(self) -> None:
-        assert self._rule is not None
-        if self._has_long_list:
-            del self._out[self._rule :]
-            self._open[-1][1].pop()
-        else:
-            self.validations += 1
-        self._rule, self._has_long_list = None, False
+    def _within_file(self, name: str, attributes: Attributes) -> Attributes:
+        """Return the attributes with the ranges that a file can contain. Report an element without such a range."""
+        key = RANGES[name]
+        ranges = " ".join(filter(None, map(_clipped, attributes[key].split())))
+        if not ranges:
+            self._beyond = name
+            text = "merges, links, formats and validations after column XFD are left out"
+            self._findings.add("beyond-ranges", text, f"{self._sheet}!{attributes[key]}")
+        return attributes | {key: ranges or attributes[key]}
 
     def _write_cell(
         self, attributes: Attributes, formula: str | None, of_formula: Attributes, value: str | None
@@ -306,8 +311,28 @@ def _is_beyond(name: str, attributes: Attributes) -> bool:
     return name == "row" and int(attributes["r"]) > FILE_ROWS_MAX
 
 
+def _clipped(cells: str) -> str:
+    """Return the part of a range that a file can contain; empty if there is none. A range of rows has no columns."""
+    first, _, last = cells.partition(":")
+    columns = [column_number(part.rstrip(DIGITS)) for part in (first, last or first)]
+    if columns[1] < FILE_COLUMNS_MAX:
+        return cells
+    row = last.lstrip(LETTERS)
+    return "" if columns[0] >= FILE_COLUMNS_MAX else f"{first}:{column_name(FILE_COLUMNS_MAX - 1)}{row}"
+
+
+def _of_dates(attributes: Attributes) -> Attributes:
+    """Return the attributes of a validation. Replace the mark of a validation of dates by its type."""
+    if not attributes["sqref"].endswith(RULE_OF_DATES):
+        return attributes
+    return attributes | {"sqref": attributes["sqref"].removesuffix(RULE_OF_DATES), "type": "date"}
+
+
 class DrawingRepair(OrderRepair):
-    """Rewrites a drawing without the figures whose ids are ``missing``. ``anchors`` counts the remaining figures."""
+    """Rewrites a drawing without the figures whose ids are ``missing`` or whose column a file cannot contain.
+
+    ``anchors`` counts the remaining figures.
+    """
 
     def __init__(self, part: str, allowance: Allowance, missing: Collection[str]) -> None:
         super().__init__(part, allowance)
@@ -315,67 +340,35 @@ class DrawingRepair(OrderRepair):
         self._missing = missing
         self._anchor: int | None = None
         self._is_missing = False
+        self._corner = self._name = ""
 
     def start(self, name: str, attributes: Attributes) -> None:
         """Record where a figure begins, and whether its content is missing."""
+        self._name = name
+        if name in ("xdr:from", "xdr:to"):
+            self._corner = name
         if name.endswith("Anchor"):
             self._anchor, self._is_missing = len(self._out), False
         if self._missing & {attributes.get("r:embed"), attributes.get("r:id")}:  # type: ignore[operator]
             self._is_missing = True
         super().start(name, attributes)
 
+    def text(self, text: str) -> None:
+        """Write text. Remove a figure that begins after the last column, and end other figures in the last column."""
+        if self._name == "xdr:col" and int(text) >= FILE_COLUMNS_MAX:
+            self._is_missing |= self._corner == "xdr:from"
+            text = str(FILE_COLUMNS_MAX - 1)
+        super().text(text)
+
     def end(self, name: str) -> None:
         """End an element. Remove a figure with missing content."""
+        self._name = ""
         super().end(name)
         if name.endswith("Anchor") and self._anchor is not None:
             if self._is_missing:
                 del self._out[self._anchor :]
             else:
                 self.anchors += 1
-
-
-def is_array(formula: str) -> bool:
-    """Return whether a formula computes with each cell of a range, and so must be written as an array formula.
-
-    In a plain formula, Excel applies an older rule, by which such a range means only one of its cells.
-    """
-    pieces = [token for token in tokens(formula) if token.kind != "space"]
-    functions: list[str] = []
-    for position, token in enumerate(pieces):
-        if token.text in ("(", "{"):
-            before = pieces[position - 1] if position else Token("other", "")
-            functions.append(before.text.upper().removeprefix("_XLFN.") if before.kind == "name" else "")
-        elif token.text in (")", "}") and functions:
-            functions.pop()
-        elif _is_range(pieces, position) and not any(name in ARRAYS_INSIDE for name in functions):
-            is_argument = bool(functions) and functions[-1] in WITH_RANGES
-            if not is_argument or _in_operation(pieces, position):
-                return True
-    return False
-
-
-def _is_range(pieces: list[Token], position: int) -> bool:
-    """Return whether a range, or a name that may mean a range, begins at ``position``."""
-    token = pieces[position]
-    follows = pieces[position + 1].text if position + 1 < len(pieces) else ""
-    if token.kind in ("columns", "rows"):
-        return True
-    if token.kind == "cell":
-        return follows == ":"
-    return token.kind == "name" and follows not in ("(", "!") and not re.fullmatch("true|false", token.text, re.I)
-
-
-def _in_operation(pieces: list[Token], position: int) -> bool:
-    """Return whether the range that begins at ``position`` is an operand of an operator."""
-    operators = ("+", "-", "*", "/", "^", "&", "=", "<", ">", "%")
-    start, end = position - 1, position + 1
-    while start > 0 and (pieces[start].text == "!" or pieces[start + 1].text == "!"):
-        start -= 1
-    if pieces[position].kind == "cell":
-        end = position + 3
-    before = pieces[start].text if start >= 0 else ""
-    after = pieces[end].text if end < len(pieces) else ""
-    return before in operators or after in operators
 
 
 def _computed(kind: str, value: str | None) -> tuple[str, str | None]:

@@ -152,6 +152,69 @@ export const network = ({ url, story, two }) => ({
     assert.equal(await again.locator("#now .o-spreadsheet").count(), 1);
   },
 
+  async aReloadBeforeTheFirstFrameOfAReloadKeepsTheView(browser) {
+    const [ada] = await two(browser, { A1: "first" });
+    await people.choose(ada, "D50");
+    await ada.evaluate(() => {
+      const later = globalThis.requestAnimationFrame.bind(globalThis);
+      globalThis.held = [];
+      globalThis.requestAnimationFrame = (callback) =>
+        globalThis.held ? globalThis.held.push(callback) : later(callback);
+    });
+    for (const version of [3, 4]) {
+      await send(url, story, "POST", "/restore", { version: 1 });
+      while ((await people.versionOf(ada)) < version) await isSaved(ada);
+    }
+    await ada.evaluate(() => {
+      const callbacks = globalThis.held;
+      globalThis.held = null;
+      callbacks.forEach((callback) => requestAnimationFrame(callback));
+    });
+    await people.until(ada, ([{ workbook }]) => {
+      const { col, row } = workbook.model.getters.getActivePosition();
+      return col === 3 && row === 49;
+    });
+  },
+
+  async othersStayVisibleAfterARefusedChange(browser) {
+    const [ada, bob] = await two(browser);
+    const seesBob = ([{ workbook }]) =>
+      [...workbook.model.getters.getConnectedClients()].some(
+        ({ name, position }) => name === "Bob Hart" && position?.col === 2 && position.row === 6,
+      );
+    await people.choose(bob, "C7");
+    await people.until(ada, seesBob);
+    const refusal = { code: "limit-exceeded", message: "the message is too large" };
+    await ada.route("**/append*", (route) => route.fulfill({ status: 422, json: refusal }));
+    await type(ada, "A5", "refused");
+    await ada.locator("[data-conflict=refused]", { hasText: "refused" }).waitFor();
+    await people.shows(ada, "A5", "");
+    assert.ok(await evaluate(ada, seesBob));
+  },
+
+  async aSheetDoesNotOpenWithPendingTextInAnotherState(browser) {
+    const [ada, bob] = await two(browser, { A1: "first", A5: "fifth" });
+    await send(url, story, "POST", "/rows", { row: 1 });
+    await shows(ada, "A6", "fifth");
+    const tab = await windowOf(ada.context());
+    await open(tab, url, story);
+    await goOffline(ada);
+    await type(ada, "B6", "beside the fifth");
+    await ada.close();
+    await send(url, story, "POST", "/restore?author=Program", { version: 3 });
+    await shows(tab, "A5", "fifth");
+    await isSaved(tab);
+    const again = await windowOf(tab.context());
+    await again.route("**/v1/**", (route) => route.fulfill(UNAVAILABLE));
+    await again.goto(`${url}/web/sheet/edit.html?in=local&sheet=${story}`);
+    await again.locator("#opening", { hasText: "store is unavailable" }).waitFor();
+    await again.unroute("**/v1/**");
+    await again.reload();
+    await shows(bob, "B5", "beside the fifth");
+    await isOpen(again);
+    await agree(url, story, tab, again, bob);
+  },
+
   async aSheetIsShownAfterAFailedRequestForTheTemplates(browser) {
     const [ada] = await two(browser, { A1: "first" });
     let requests = 0;

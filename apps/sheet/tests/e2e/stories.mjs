@@ -10,6 +10,7 @@ import * as people from "./people.mjs";
 import { versionViewer } from "./versionViewer.mjs";
 import { away } from "./away.mjs";
 import { branches } from "./branches.mjs";
+import { clipboard } from "./clipboard.mjs";
 import { faults } from "./faults.mjs";
 import { network } from "./network.mjs";
 import { titles } from "./titles.mjs";
@@ -87,6 +88,22 @@ const storiesOf = ({ url, story, folder, two }) => ({
       await page.setInputFiles("#file", join(folder, name));
       await page.getByText(message).waitFor();
     }
+  },
+
+  async aRefusedFileCanBeChosenAgainAndTwoFilesAreRefused(browser) {
+    const page = await person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/`);
+    await page.setInputFiles("#file", { name: "a.csv", mimeType: "text/csv", buffer: Buffer.from([0xc3, 0x28, 0]) });
+    await page.getByText("The file is not text in UTF-8 or UTF-16.").waitFor();
+    // A browser reports a choice only if it changes the chosen file.
+    assert.equal(await page.inputValue("#file"), "");
+    const dataTransfer = await page.evaluateHandle(() => {
+      const data = new DataTransfer();
+      for (const name of ["a.csv", "b.csv"]) data.items.add(new File(["1"], name));
+      return data;
+    });
+    await page.dispatchEvent("body", "drop", { dataTransfer });
+    await page.getByText("Import one file at a time.").waitFor();
   },
 
   async twoWindowsShowEditsAndSelectionsOfEachUser(browser) {
@@ -371,6 +388,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
   ...titles({ url, story, two, folder }),
   ...away({ url, story, two }),
   ...branches({ url, story, two }),
+  ...clipboard({ url, story, two }),
   ...faults({ url, story, two }),
   ...network({ url, story, two }),
 });

@@ -227,6 +227,19 @@ export const versionViewer = ({ url, story, two }) => ({
     await until(bob, ([{ versionViewer }]) => versionViewer.version === 2);
   },
 
+  async aNamedVersionStaysInItsPlaceOnTheSlider(browser) {
+    const page = await openMade(browser, url, story, { A1: "first", A2: "second" });
+    await send(url, story, "POST", "/versions", { version: 2, label: "Half way" });
+    const tick = page.locator('[aria-label="Version 2, Half way"]');
+    const left = () => tick.evaluate(({ style }) => parseFloat(style.left));
+    await tick.waitFor();
+    await page.waitForFunction(() => document.querySelector("#timeline input").getAttribute("max") === "4");
+    assert.equal(Math.round(await left()), 33);
+    await write(url, story, "A3", "third");
+    await page.waitForFunction(() => document.querySelector("#timeline input").getAttribute("max") === "5");
+    assert.equal(await left(), 25);
+  },
+
   async aReadOnlyLinkAllowsNoChange(browser) {
     const page = await openMade(browser, url, story, { A1: "first", A2: "second" });
     await open(page, url, story, "&view&at=2");

@@ -230,6 +230,17 @@ globalThis.bridge = (() => {
       }
       return cells;
     },
+    // Return the number formats that the engine cannot read.
+    unreadFormats({ formats }) {
+      return formats.filter((format) => {
+        try {
+          helpers.formatValue(0, { format, locale: constants.DEFAULT_LOCALE });
+          return false;
+        } catch {
+          return true;
+        }
+      });
+    },
     // Return the count and the first cells of formulas that the engine cannot read, or that use unknown names.
     brokenFormulas({ key, limit }) {
       const { getters } = openModel(key).model;

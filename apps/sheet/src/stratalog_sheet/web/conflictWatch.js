@@ -57,9 +57,8 @@ export class ConflictWatch {
     const model = this.#model();
     const moment = model.session.serverRevisionId;
     const lost = redo(model, message);
-    for (const item of itemsOf("deleted", lost, this.#namesOfSheets())) {
-      this.#conflicts.add(withLine(item, { ...item, gone: missingLine(model, item) }, moment));
-    }
+    const items = itemsOf("deleted", lost, this.#namesOfSheets());
+    this.#conflicts.addAll(items.map((item) => withLine(item, { ...item, gone: missingLine(model, item) }, moment)));
   }
 
   /** Mark the new pending changes as typed at `version`, the model's current version. */
@@ -90,7 +89,7 @@ export class ConflictWatch {
   #list(commands, reason) {
     const items = itemsOf("refused", commands, this.#namesOfSheets(), { reason });
     const other = { kind: "refused", author: "", text: "", reason, ...changeOf(commands) };
-    for (const item of items.length ? items : [other]) this.#conflicts.add(item);
+    this.#conflicts.addAll(items.length ? items : [other]);
   }
 
   /** Record undos and redos that the page cancelled before the server acknowledged them, for example while offline. */

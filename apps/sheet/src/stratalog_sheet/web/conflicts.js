@@ -40,9 +40,18 @@ export class Conflicts extends EventTarget {
   }
 
   add(item) {
-    const isCell = item.col !== undefined && item.kind !== "deleted";
-    this.items = this.items.filter((known) => !(isCell && known.kind === item.kind && isSame(known, item)));
-    this.items.push({ id: crypto.randomUUID(), gone: null, ...this.#cause, ...item });
+    this.addAll([item]);
+  }
+
+  /** Add items. Each item replaces an earlier item of its kind and cell. One pasted table may have 100,000 items. */
+  addAll(items) {
+    if (!items.length) return;
+    const added = new Map();
+    for (const item of items) {
+      const complete = { id: crypto.randomUUID(), gone: null, ...this.#cause, ...item };
+      added.set(identityOf(complete), complete);
+    }
+    this.items = [...this.items.filter((known) => !added.has(identityOf(known))), ...added.values()];
     this.#announce("added");
   }
 
@@ -90,12 +99,13 @@ export class Conflicts extends EventTarget {
   note({ version }, commands) {
     this.#before = null;
     this.#follow(commands);
+    const own = new Map(this.#own.map((write) => [keyOf(write), write]));
     for (const command of commands.filter(isWrite)) {
-      this.#own = this.#own.filter((write) => !isSame(write, command));
-      this.#own.push({ ...cellOf(command), text: command.content, version });
+      own.delete(keyOf(command)); // the newest write comes last
+      own.set(keyOf(command), { ...cellOf(command), text: command.content, version });
     }
     if (commands.length) this.changes += 1;
-    this.#own = this.#own.slice(-OWN_WRITES_MAX);
+    this.#own = [...own.values()].slice(-OWN_WRITES_MAX);
   }
 
   #follow(commands) {
@@ -108,6 +118,7 @@ export class Conflicts extends EventTarget {
   #noteOverwritten(entry, commands, typedAt) {
     const lastWrite = writesOf(commands);
     const shifts = commands.filter(isShift);
+    const items = [];
     for (const write of this.#own.filter(({ version, text }) => version > typedAt && text)) {
       const theirs = lastWrite(write);
       const position = movedBy(write, shifts);
@@ -115,20 +126,24 @@ export class Conflicts extends EventTarget {
       this.#own = this.#own.filter((other) => other !== write);
       if (theirs?.text === write.text && !position.gone) continue;
       const item = withLine(write, position, entry.version);
-      if (position.gone) this.#addAt(entry, "deleted", item, { text: write.text });
-      else this.#addAt(entry, "overwritten", item, { text: write.text, other: theirs.text });
+      if (position.gone) items.push(itemAt(entry, "deleted", item, { text: write.text }));
+      else items.push(itemAt(entry, "overwritten", item, { text: write.text, other: theirs.text }));
     }
+    this.addAll(items);
   }
 
   /** Record the entry's texts that pending changes overwrite. */
   #noteOverwrote(entry, commands, before) {
     const ours = writesOf(before);
     const rest = commands.filter(isShift);
+    const items = [];
     for (const command of commands.filter(isWrite)) {
       const own = command.content && ours(command);
       if (!own || own.text === command.content) continue;
-      this.#addAt(entry, "overwrote", movedBy(cellOf(command), rest), { text: command.content, other: own.text });
+      const texts = { text: command.content, other: own.text };
+      items.push(itemAt(entry, "overwrote", movedBy(cellOf(command), rest), texts));
     }
+    this.addAll(items);
   }
 
   /**
@@ -141,24 +156,26 @@ export class Conflicts extends EventTarget {
     const lost = before.filter(isLost);
     const others = lost.filter(({ type }) => !LOOKS.test(type));
     if (others.length) this.add({ kind: "deleted", text: "", ...changeOf(others) });
-    const texts = new Set(lastTexts(before));
-    for (const command of lost.filter((each) => texts.has(each))) {
-      const there = movedBy(cellOf(command), commands);
+    const texts = new Set(lost.length ? lastTexts(before) : []);
+    const shifts = commands.filter(isShift);
+    const items = lost.filter((each) => texts.has(each)).map((command) => {
+      const there = movedBy(cellOf(command), shifts);
       const position = isSheetGone(command.sheetId) ? { ...there, gone: "SHEET" } : there;
       const item = withLine(command, position, entry.version);
-      this.#addAt({ ...entry, shifts: [] }, "deleted", item, { text: command.content });
-    }
-  }
-
-  #addAt({ author, created_ms, shifts, nameOf }, kind, { line, ...position }, texts) {
-    const cell = { ...movedBy(position, shifts), gone: position.gone ?? null, line };
-    this.add({ kind, author, created_ms, ...cell, sheet: nameOf(cell.sheetId), ...texts });
+      return itemAt({ ...entry, shifts: [] }, "deleted", item, { text: command.content });
+    });
+    this.addAll(items);
   }
 
   #announce(type) {
     this.changes += 1;
     this.dispatchEvent(new Event(type));
   }
+}
+
+function itemAt({ author, created_ms, shifts, nameOf }, kind, { line, ...position }, texts) {
+  const cell = { ...movedBy(position, shifts), gone: position.gone ?? null, line };
+  return { kind, author, created_ms, ...cell, sheet: nameOf(cell.sheetId), ...texts };
 }
 
 /** Return items for the texts of commands that were not applied. */
@@ -174,14 +191,26 @@ export function itemsOf(kind, commands, nameOf, more = {}) {
  * inserted between two writes moves the cell of the first write, so equal positions may be different cells.
  */
 function lastTexts(commands) {
-  let writes = [];
+  const gone = [];
+  let writes = new Map();
   for (const command of commands) {
-    if (isShift(command)) writes = writes.map((write) => ({ ...write, position: moved(write.position, command) }));
+    if (isShift(command)) writes = shifted(writes, command, gone);
     if (!isText(command)) continue;
-    writes = writes.filter(({ position }) => !isSame(position, command));
-    writes.push({ command, position: { gone: null, ...cellOf(command) } });
+    writes.delete(keyOf(command)); // the newest write comes last
+    writes.set(keyOf(command), { command, cell: cellOf(command) });
   }
-  return writes.map((write) => write.command);
+  return [...gone, ...writes.values()].map((write) => write.command);
+}
+
+/** Return the writes at their positions after a command. Add the writes whose cells the command deletes to `gone`. */
+function shifted(writes, command, gone) {
+  const left = new Map();
+  for (const write of writes.values()) {
+    const cell = moved(write.cell, command);
+    if (cell.gone) gone.push(write);
+    else left.set(keyOf(cell), { ...write, cell });
+  }
+  return left;
 }
 
 /** Return two fields of an item that has no text: `change` with the names of the commands, and `commands`. */
@@ -202,8 +231,12 @@ export function effectOf({ type }, commands, effectOfTarget) {
 const isWrite = ({ type, content }) => type === "UPDATE_CELL" && content !== undefined;
 const isText = (command) => isWrite(command) && command.content !== "";
 const isShift = ({ type }) => SHIFTS.has(type);
+const isClearing = ({ type }) => type === "DELETE_CONTENT" || type === "CLEAR_CELLS";
 const cellOf = ({ sheetId, col, row }) => ({ sheetId, col, row });
 const keyOf = ({ sheetId, col, row }) => `${sheetId} ${col} ${row}`;
+/** Two items of one kind and cell have the same identity, so the list has only the later one. */
+const identityOf = (item) =>
+  item.col === undefined || item.kind === "deleted" || item.gone ? item.id : `${item.kind} ${keyOf(item)}`;
 
 /**
  * Add the deleted line (a row, a column or a sheet) to a position. `Restorer` then restores all items of one line
@@ -221,21 +254,28 @@ export function withLine(source, position, moment) {
  * returns null if `commands` do not write the cell.
  */
 function writesOf(commands) {
-  if (commands.some(isShift)) return (position) => walk(commands, position);
-  const all = commands.map((command) => /** @type {const} */ ([keyOf(command), textIn(command, command)]));
-  const texts = new Map(all.filter(([, text]) => text));
-  const zones = commands.filter(({ target }) => Array.isArray(target));
-  return (position) => texts.get(keyOf(position)) ?? zones.map((each) => textIn(each, position)).find(Boolean) ?? null;
-}
-
-function walk(commands, start) {
-  let text = null;
-  let position = start;
+  // A step has the texts of single cells up to a command that moves cells or clears a zone, and then this command.
+  const steps = [];
+  let texts = new Map();
   for (const command of commands) {
-    text = textIn(command, position) ?? text;
-    position = moved(position, command);
+    if (isShift(command) || isClearing(command)) {
+      steps.push({ texts, command });
+      texts = new Map();
+    } else {
+      const text = textIn(command, command);
+      if (text) texts.set(keyOf(command), text);
+    }
   }
-  return text;
+  return ({ sheetId, col, row }) => {
+    let text = null;
+    let position = { sheetId, col, row, gone: null };
+    for (const step of steps) {
+      if (position.gone) return text;
+      text = textIn(step.command, position) ?? step.texts.get(keyOf(position)) ?? text;
+      position = moved(position, step.command);
+    }
+    return position.gone ? text : (texts.get(keyOf(position)) ?? text);
+  };
 }
 
 function textIn(command, position) {
@@ -243,7 +283,7 @@ function textIn(command, position) {
   if (sheetId !== position.sheetId || position.gone) return null;
   const isThere = ({ top, left, bottom, right }) =>
     top <= position.row && position.row <= bottom && left <= position.col && position.col <= right;
-  if (type === "DELETE_CONTENT" || type === "CLEAR_CELLS") return target?.some(isThere) ? { text: "" } : null;
+  if (isClearing(command)) return target?.some(isThere) ? { text: "" } : null;
   if (!isSame(command, position)) return null;
   if (type === "CLEAR_CELL") return { text: "" };
   return isWrite(command) ? { text: content } : null;

@@ -93,11 +93,11 @@ async function begin() {
 }
 
 async function mountNow() {
-  const view = shownNow && viewOf(shownNow);
   const { model } = workbook;
-  shownNow = model;
   if (!(await canvases.now.mount(model))) return;
-  if (view) goTo(model, view);
+  // Take the view of the last model that the canvas has shown: a reload may replace a model before its first frame.
+  if (shownNow) goTo(model, viewOf(shownNow));
+  shownNow = model;
   find("#now").hidden = (timeline?.at ?? null) !== null;
   model.on("update", canvases, chooseCell);
   document.body.dataset.ready = "true";

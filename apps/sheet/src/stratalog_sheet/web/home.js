@@ -137,9 +137,8 @@ async function take(file) {
   if (!/\.(xlsx|csv)$/i.test(file.name)) throw new Error(`“${file.name}” is neither .xlsx nor .csv.`);
   if (file.size > FILE_BYTES_MAX) throw new Error(`“${file.name}” is larger than ${FILE_BYTES_MAX / 2 ** 20} MiB.`);
   hint(`Reading ${file.name}…`);
-  const title = file.name.replace(/\.(xlsx|csv)$/i, "");
-  const name = freshName(title);
-  await server.upload(server.path(name, "/import"), { file: file.name, title, author: ownName() }, file);
+  const name = freshName(file.name.replace(/\.(xlsx|csv)$/i, ""));
+  await server.upload(server.path(name, "/import"), { file: file.name, author: ownName() }, file);
   const { findings } = await server.get(server.path(name, "/import-report"));
   if (findings.length) await showFindings(`Some parts of “${file.name}” were not imported`, findings);
   location.href = addressOf(organisation, name);
@@ -196,13 +195,19 @@ function drag(event) {
   if (![...event.dataTransfer.types].includes("Files")) return;
   event.preventDefault();
   find("#drop").hidden = event.type !== "dragover";
-  const [file] = event.type === "drop" ? event.dataTransfer.files : [];
-  if (file) take(file).catch(complain);
+  const [file, another] = event.type === "drop" ? event.dataTransfer.files : [];
+  if (another) complain(new Error("Import one file at a time."));
+  else if (file) take(file).catch(complain);
 }
 
 find("#search").addEventListener("input", show);
 find("#new").addEventListener("click", () => begin().catch(complain));
-find("#file").addEventListener("change", ({ target }) => target.files[0] && take(target.files[0]).catch(complain));
+find("#file").addEventListener("change", ({ target }) => {
+  const [file] = target.files;
+  // With the file still chosen, a browser would not report that the user chooses it again, for example once corrected.
+  target.value = "";
+  if (file) take(file).catch(complain);
+});
 addEventListener("keydown", press);
 for (const type of ["dragover", "dragleave", "drop"]) addEventListener(type, drag);
 setInterval(() => document.hidden || refresh(), REFRESH_MS);

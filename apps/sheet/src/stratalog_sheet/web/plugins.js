@@ -1,5 +1,7 @@
 // Plugins: this page's additions to the engine. Each plugin calls functions of `page`, an argument of `makeModel`.
 
+import "./clipboard.js";
+
 const { registries, UIPlugin } = globalThis.o_spreadsheet;
 const COLORS = { changed: "#d9772b", fresh: "#3f8f5f" };
 

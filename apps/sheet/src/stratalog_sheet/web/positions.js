@@ -6,6 +6,7 @@ const AXES = { COL: "col", ROW: "row" };
 /**
  * Return a cell's position after a command. `gone` is null while the cell exists. After the cell's deletion, `gone` is
  * "ROW", "COL" or "SHEET", and the position is the position of the gap that the cell left.
+ * @param {{ sheetId: any, col: any, row: any, gone?: any }} cell
  */
 export function moved({ gone = null, ...position }, command) {
   if (position.sheetId !== command.sheetId || gone === "SHEET") return { ...position, gone };

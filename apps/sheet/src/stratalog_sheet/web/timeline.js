@@ -28,22 +28,23 @@ export class Timeline extends EventTarget {
     if (first === this.#first && last === this.#last) return;
     [this.#first, this.#last] = [first, last];
     this.#show();
+    this.#moveTicks();
   }
 
   /** The versions with a name. */
   set names(versions) {
-    const percent = ({ version }) => (100 * (version - this.#first)) / Math.max(1, this.#last - this.#first);
     this.#parts.ticks.replaceChildren(
-      ...versions.map((named) =>
+      ...versions.map(({ version, label }) =>
         make("button", {
           type: "button",
-          style: `left: ${percent(named)}%`,
-          title: `${named.label} · version ${named.version}`,
-          "aria-label": `Version ${named.version}, ${named.label}`,
-          onclick: () => this.go(named.version),
+          "data-at": version,
+          title: `${label} · version ${version}`,
+          "aria-label": `Version ${version}, ${label}`,
+          onclick: () => this.go(version),
         }),
       ),
     );
+    this.#moveTicks();
   }
 
   /** The facts of the shown version; `changed` is in words, as in "2 cells". Null if the facts are unknown. */
@@ -146,6 +147,13 @@ export class Timeline extends EventTarget {
     play.disabled = slider.disabled;
     actions.hidden = this.at === null;
     document.body.dataset.time = this.at === null ? "now" : "past";
+  }
+
+  /** Move the named versions to their positions between the first and the newest version. */
+  #moveTicks() {
+    for (const tick of this.#parts.ticks.children) {
+      tick.style.left = `${(100 * (tick.dataset.at - this.#first)) / Math.max(1, this.#last - this.#first)}%`;
+    }
   }
 
   #announce(type) {
