@@ -34,7 +34,7 @@ BANNED_NAMES = re.compile(
 )
 SEEDED_CHANCE = "random.Random"
 # Module names that are nouns although they end like participles.
-NOUNS = {"coalescing", "content_coding", "feed", "naming", "routing"}
+NOUNS = {"coalescing", "feed", "naming", "routing"}
 
 # The project uses other terms for these words: group commit, retry, background, tombstone, contention, and so on.
 RETIRED = {"lane", "patience", "beside", "grave", "graves", "crowd", "crowded", "tend", "tended", "tending", "trouble"}
