@@ -273,8 +273,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/client/file.py",
-                "    if path != MEMORY:\n        create_file(path, _create_tables)\n",
-                "",
+                "    create_file(path, _create_tables)\n",
+                "    apsw.Connection(path).close()\n",
             ),
         ),
         ("tests/client/test_file.py::test_a_file_can_be_opened_despite_the_remains_of_an_unfinished_creation",),
