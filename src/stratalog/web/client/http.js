@@ -20,7 +20,7 @@ export class Http {
     this.#live = { url: `${url.replace(/^http/, "ws")}/live` };
   }
 
-  /** The application's token, without white space around it. Throws `invalid` if no header can contain the token. */
+  /** The application's token without white space around it. Throws `invalid` for a token that no header can contain. */
   async token() {
     const token = String((await this.#token()) ?? "").trim();
     if (!/^[\x20-\x7e]*$/.test(token)) throw invalid("a token must be printable ASCII text");
