@@ -160,16 +160,11 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B643",
-        (Edit(f"{WEB}/workbook.js", "    this.presence.repeat();\n", ""),),
-        (story("othersStayVisibleAfterARefusedChange"),),
-    ),
-    Removal(
-        "B644",
         (Edit(f"{WEB}/timeline.js", "    this.#show();\n    this.#moveTicks();", "    this.#show();"),),
         (story("aNamedVersionStaysInItsPlaceOnTheSlider"),),
     ),
     Removal(
-        "B645",
+        "B644",
         (
             Edit(
                 f"{WEB}/edit.js",
@@ -181,37 +176,37 @@ REMOVALS: tuple[Removal, ...] = (
         (story("aReloadBeforeTheFirstFrameOfAReloadKeepsTheView"),),
     ),
     Removal(
-        "B646",
+        "B645",
         (Edit(f"{SHEET}/xlsx_repair.py", "    if columns[1] < FILE_COLUMNS_MAX:\n", "    if columns:\n"),),
         (f"{EXPORTS}::test_an_export_leaves_out_ranges_and_figures_after_the_last_column_of_a_file",),
     ),
     Removal(
-        "B646",
+        "B645",
         (Edit(f"{SHEET}/xlsx_repair.py", 'if self._name == "xdr:col" and int(text)', "if 0"),),
         (f"{EXPORTS}::test_an_export_leaves_out_a_figure_after_the_last_column_of_a_file",),
     ),
     Removal(
-        "B646",
+        "B645",
         (Edit(f"{SHEET}/xlsx_export.py", "if any(column_number(letters)", "if any(0"),),
         (f"{EXPORTS}::test_an_export_leaves_out_a_name_of_a_range_after_the_last_column_of_a_file",),
     ),
     Removal(
-        "B647",
+        "B646",
         (Edit(f"{SHEET}/xlsx_import.py", "self._allowance, engine_code, BUILT_IN)", "self._allowance)"),),
         (f"{FORMATS}::test_cells_show_the_formats_of_other_programs_here_and_in_exports",),
     ),
     Removal(
-        "B647",
+        "B646",
         (Edit(f"{SHEET}/file_reports.py", "listed[:SHEET_REPORT_CELLS_MAX])] if listed else []", "listed)][:0]"),),
         (f"{FORMATS}::test_a_format_that_the_engine_does_not_know_is_reported",),
     ),
     Removal(
-        "B648",
+        "B647",
         (Edit(f"{SHEET}/xlsx_export.py", "_with_normal_style(_with_file_codes(", "_with_normal_style(("),),
         (f"{FORMATS}::test_cells_show_the_formats_of_other_programs_here_and_in_exports",),
     ),
     Removal(
-        "B651",
+        "B650",
         (Edit(f"{SHEET}/xlsx_import.py", '"!" not in text and CELLS', "False and CELLS"),),
         (
             (
@@ -221,7 +216,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B652",
+        "B651",
         (Edit(f"{SHEET}/xlsx_cells.py", "        if self._has_rule:\n", "        if False:\n"),),
         (
             (
@@ -231,12 +226,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B649",
+        "B648",
         (Edit(f"{SHEET}/files.py", 'ZIP = b"PK\\x03\\x04"', 'ZIP = b"PK"'),),
         (f"{TESTS}/test_csv.py::test_a_csv_file_may_begin_with_the_letters_of_an_archive",),
     ),
     Removal(
-        "B650",
+        "B649",
         (Edit(f"{WEB}/home.js", '  target.value = "";\n', ""),),
         (story("aRefusedFileCanBeChosenAgainAndTwoFilesAreRefused"),),
     ),

@@ -86,7 +86,6 @@ STORIES = [
     "aPageThatLoadsARestoreWhileItOpensShowsOneSheet",
     "thePageShowsTheTitleAndTheVersionsOfALoadedRestore",
     "aReloadBeforeTheFirstFrameOfAReloadKeepsTheView",
-    "othersStayVisibleAfterARefusedChange",
     "aSheetDoesNotOpenWithPendingTextInAnotherState",
     "aNamedVersionStaysInItsPlaceOnTheSlider",
     "aTableOfAnotherProgramFillsItsCellsOnly",

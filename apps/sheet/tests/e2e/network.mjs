@@ -176,22 +176,6 @@ export const network = ({ url, story, two }) => ({
     });
   },
 
-  async othersStayVisibleAfterARefusedChange(browser) {
-    const [ada, bob] = await two(browser);
-    const seesBob = ([{ workbook }]) =>
-      [...workbook.model.getters.getConnectedClients()].some(
-        ({ name, position }) => name === "Bob Hart" && position?.col === 2 && position.row === 6,
-      );
-    await people.choose(bob, "C7");
-    await people.until(ada, seesBob);
-    const refusal = { code: "limit-exceeded", message: "the message is too large" };
-    await ada.route("**/append*", (route) => route.fulfill({ status: 422, json: refusal }));
-    await type(ada, "A5", "refused");
-    await ada.locator("[data-conflict=refused]", { hasText: "refused" }).waitFor();
-    await people.shows(ada, "A5", "");
-    assert.ok(await evaluate(ada, seesBob));
-  },
-
   async aSheetDoesNotOpenWithPendingTextInAnotherState(browser) {
     const [ada, bob] = await two(browser, { A1: "first", A5: "fifth" });
     await send(url, story, "POST", "/rows", { row: 1 });

@@ -49,11 +49,6 @@ export class Presence {
     this.people = now;
   }
 
-  /** Give the engine the presence of the other users again, because a new model knows no other user. */
-  repeat() {
-    for (const client of this.people.values()) this.#emit({ type: "CLIENT_MOVED", version: 1, client });
-  }
-
   #send() {
     this.#timer = null;
     const { name = "", position } = this.#shown ?? {};

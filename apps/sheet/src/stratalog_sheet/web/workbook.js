@@ -221,7 +221,6 @@ export class Workbook extends EventTarget {
     this.#isComplete = true;
     this.model.on("update", this, () => this.#change());
     this.model.on("unexpected-revision-id", this, () => this.#transport.requestReload());
-    this.presence.repeat();
     this.#announce("model");
   }
 
