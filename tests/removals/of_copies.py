@@ -147,7 +147,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RACES}::test_a_prune_keeps_the_objects_of_an_old_interrupted_backup_that_is_finished_meanwhile",),
     ),
     Removal(
-        "B673",
+        "B668",
         (
             Edit(
                 "src/stratalog/cli/copies.py",
@@ -158,12 +158,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/postgres/test_copying.py::test_a_copy_shows_no_password",),
     ),
     Removal(
-        "B674",
+        "B669",
         (Edit("src/stratalog/cli/copies.py", "        next(ours.organisations(), None)\n", ""),),
         ("tests/cloud/test_copying.py::test_a_copy_is_refused_without_a_source_store_or_if_the_target_has_other_data",),
     ),
     Removal(
-        "B676",
+        "B671",
         (
             Edit(
                 "src/stratalog/maintenance/store_copy.py",

@@ -94,7 +94,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B699",
+        "B687",
         (Edit(CONNECTIONS, "        opened.check()\n        yield connection\n", "        yield connection\n"),),
         (
             f"{MOVED}::test_a_file_that_is_replaced_while_sqlite_opens_it_is_not_accepted",
@@ -102,7 +102,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B700",
+        "B688",
         (
             Edit(
                 FOLDERS,

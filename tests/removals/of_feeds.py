@@ -20,7 +20,7 @@ __all__ = ["REMOVALS"]
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B654",
+        "B649",
         (Edit(PRECEDENCE, "    return is_other and", "    return False and"),),
         (
             f"{FEEDS}::test_each_change_of_a_record_within_a_day_of_its_repository_is_stored",
@@ -28,29 +28,29 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B654",
+        "B649",
         (Edit(PRECEDENCE, "if latest.redacted or not", "if not"),),
         (f"{FEEDS}::test_a_redacted_record_is_not_stored_again_by_the_harvest_of_the_same_day",),
     ),
     Removal(
-        "B654",
+        "B649",
         (Edit(FEED, "    return min(times)\n", "    return times[0]\n"),),
         (f"{FEEDS}::test_a_modification_time_in_the_future_does_not_hide_later_changes",),
     ),
     Removal(
-        "B655",
+        "B650",
         (Edit(PRECEDENCE, "    if latest.deleted and step.is_complete", "    if False and step.is_complete"),),
         (f"{TESTS}test_deletions.py::test_a_record_that_returns_with_its_own_earlier_time_is_stored_again",),
     ),
     Removal(
-        "B656",
+        "B651",
         (Edit(FEED, "digest in read if len(read) > 1 else ():", "digest in read[:1] if len(read) > 1 else ():"),),
         (
             f"{FEEDS}::test_a_complete_state_of_which_only_a_later_page_changes_during_the_poll_deletes_no_present_record",
         ),
     ),
     Removal(
-        "B657",
+        "B652",
         (
             Edit(FEED, "not (answer.status == 304 and headers)", "answer.status != 304"),
             Edit(CODING, "inflater is not None and not inflater.eof", "False"),
@@ -58,7 +58,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RESPONSES}::test_a_page_that_is_missing_or_cut_off_is_no_end_of_a_complete_state",),
     ),
     Removal(
-        "B658",
+        "B653",
         (
             Edit(CODING, "inflater.decompress(left, PIECE_BYTES)", "inflater.decompress(left)"),
             Edit(FEED, "        if clock.boot_ms() > until_ms:\n", "        if False:\n"),
@@ -73,7 +73,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B659",
+        "B654",
         (
             Edit(FEED, "urljoin(answer.url, link)", "urljoin(source.location, link)"),
             Edit(FEED, "{_server(source.location), _server(first.url)}", "{_server(source.location)}"),
@@ -81,7 +81,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{FEEDS}::test_the_next_page_is_found_from_the_address_to_which_the_source_redirects",),
     ),
     Removal(
-        "B660",
+        "B655",
         (
             Edit(OAI, "if token and token in seen:", "if token and token == harvest.get('token'):"),
             Edit(OAI, 'moment.strftime("%Y-%m-%dT%H:%M:%SZ")[: DAY', "answered[: DAY"),
@@ -92,12 +92,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B661",
+        "B656",
         (Edit(MIGRATION, 'if stored.version.metadata.get("source") == source.name else None', "if True else None"),),
         (f"{MIGRATING}::test_an_interrupted_migration_does_not_move_the_start_of_a_migration_to_another_source",),
     ),
     Removal(
-        "B662",
+        "B657",
         (
             Edit(MIGRATION, 'for version in versions if "version"', 'for version in versions[:1] if "version"'),
             Edit(MIGRATION, "expected=latest, metadata", "metadata"),
@@ -108,7 +108,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B663",
+        "B658",
         (
             Edit(MIGRATION, "letter.size is None and letter.reason.startswith(ROW)", "False"),
             Edit(MIGRATION, "default=version) and not is_dead)", "default=version))"),
@@ -119,7 +119,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B664",
+        "B659",
         (
             Edit(f"{SOURCES}commands.py", "FiniteRange(1, CATALOGUE_INTERVAL_SECONDS_MAX)", "FiniteRange(1)"),
             Edit(f"{SOURCES}sources.py", "    _check_pattern(source)\n", ""),
@@ -131,7 +131,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("OverflowError",),
     ),
     Removal(
-        "B665",
+        "B660",
         (
             Edit(f"{SOURCES}summary.py", '.rpartition("\\t")', '.partition("\\t")'),
             Edit(f"{SOURCES}summary.py", 'begun = "" if tab else', 'begun = "" if True else'),

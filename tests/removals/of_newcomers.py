@@ -19,7 +19,7 @@ REMOVALS = (
         (f"{EXTRAS}::test_the_server_extra_needs_the_first_litestar_with_the_names_that_the_server_imports",),
     ),
     Removal(
-        "B705",
+        "B693",
         (Edit("pyproject.toml", "anyio>=4.16", "anyio>=4.10"),),
         (f"{EXTRAS}::test_the_server_extra_needs_the_first_anyio_that_loses_no_cancellation",),
     ),
@@ -106,7 +106,7 @@ REMOVALS = (
         raises=("TypeError", "AttributeError"),
     ),
     Removal(
-        "B701",
+        "B689",
         (Edit("src/stratalog/arguments.py", "if not isinstance(value, wanted):", "if False:"),),
         (
             f"{ARGUMENTS}::test_an_object_of_a_wrong_class_is_a_type_error",
@@ -115,7 +115,7 @@ REMOVALS = (
         raises=("AttributeError",),
     ),
     Removal(
-        "B702",
+        "B690",
         (
             Edit(
                 "src/stratalog/arguments.py",
@@ -126,7 +126,7 @@ REMOVALS = (
         (f"{ARGUMENTS}::test_a_field_of_a_wrong_type_is_a_type_error",),
     ),
     Removal(
-        "B703",
+        "B691",
         (
             Edit("src/stratalog/store.py", "with self._lock, suppress(TypeError):", "with self._lock:"),
             Edit("src/stratalog/log/log.py", "if not isinstance(time_ms, int | float):", "if False:"),

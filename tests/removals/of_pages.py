@@ -130,12 +130,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_limits_reached.py::test_an_opening_with_more_messages_than_a_model_may_have_continues",),
     ),
     Removal(
-        "B639",
+        "B636",
         (Edit(f"{WEB}/clipboard.js", 'cellHandlers.replace("cell", Cells);\n', ""),),
         (story("aTableOfAnotherProgramFillsItsCellsOnly"),),
     ),
     Removal(
-        "B640",
+        "B637",
         (
             Edit(f"{WEB}/clipboard.js", "  getPlainTextContent() {", "  getPlainText() {"),
             Edit(f"{WEB}/clipboard.js", "  async getHTMLContent() {", "  async getHTML() {"),
@@ -143,12 +143,12 @@ REMOVALS: tuple[Removal, ...] = (
         (story("copiedCellsHaveTheirTextsInOtherPrograms"),),
     ),
     Removal(
-        "B641",
+        "B638",
         (Edit(f"{WEB}/clipboard.js", "this.copiedData === cut && changes(command, cut)", "false"),),
         (story("cutCellsThatAnotherUserChangesAreNotPasted"), story("aPasteAfterAnotherUsersUndoClearsNoOtherCell")),
     ),
     Removal(
-        "B642",
+        "B639",
         (
             Edit(
                 f"{WEB}/conflicts.js",
@@ -159,12 +159,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_rebase.py::test_the_conflicts_of_a_large_table_take_time_in_proportion_to_its_cells",),
     ),
     Removal(
-        "B643",
+        "B640",
         (Edit(f"{WEB}/timeline.js", "    this.#show();\n    this.#moveTicks();", "    this.#show();"),),
         (story("aNamedVersionStaysInItsPlaceOnTheSlider"),),
     ),
     Removal(
-        "B644",
+        "B641",
         (
             Edit(
                 f"{WEB}/edit.js",
@@ -176,37 +176,37 @@ REMOVALS: tuple[Removal, ...] = (
         (story("aReloadBeforeTheFirstFrameOfAReloadKeepsTheView"),),
     ),
     Removal(
-        "B645",
+        "B642",
         (Edit(f"{SHEET}/xlsx_repair.py", "    if columns[1] < FILE_COLUMNS_MAX:\n", "    if columns:\n"),),
         (f"{EXPORTS}::test_an_export_leaves_out_ranges_and_figures_after_the_last_column_of_a_file",),
     ),
     Removal(
-        "B645",
+        "B642",
         (Edit(f"{SHEET}/xlsx_repair.py", 'if self._name == "xdr:col" and int(text)', "if 0"),),
         (f"{EXPORTS}::test_an_export_leaves_out_a_figure_after_the_last_column_of_a_file",),
     ),
     Removal(
-        "B645",
+        "B642",
         (Edit(f"{SHEET}/xlsx_export.py", "if any(column_number(letters)", "if any(0"),),
         (f"{EXPORTS}::test_an_export_leaves_out_a_name_of_a_range_after_the_last_column_of_a_file",),
     ),
     Removal(
-        "B646",
+        "B643",
         (Edit(f"{SHEET}/xlsx_import.py", "self._allowance, engine_code, BUILT_IN)", "self._allowance)"),),
         (f"{FORMATS}::test_cells_show_the_formats_of_other_programs_here_and_in_exports",),
     ),
     Removal(
-        "B646",
+        "B643",
         (Edit(f"{SHEET}/file_reports.py", "listed[:SHEET_REPORT_CELLS_MAX])] if listed else []", "listed)][:0]"),),
         (f"{FORMATS}::test_a_format_that_the_engine_does_not_know_is_reported",),
     ),
     Removal(
-        "B647",
+        "B644",
         (Edit(f"{SHEET}/xlsx_export.py", "_with_normal_style(_with_file_codes(", "_with_normal_style(("),),
         (f"{FORMATS}::test_cells_show_the_formats_of_other_programs_here_and_in_exports",),
     ),
     Removal(
-        "B650",
+        "B647",
         (Edit(f"{SHEET}/xlsx_import.py", '"!" not in text and CELLS', "False and CELLS"),),
         (
             (
@@ -216,7 +216,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B651",
+        "B648",
         (Edit(f"{SHEET}/xlsx_cells.py", "        if self._has_rule:\n", "        if False:\n"),),
         (
             (
@@ -226,12 +226,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B648",
+        "B645",
         (Edit(f"{SHEET}/files.py", 'ZIP = b"PK\\x03\\x04"', 'ZIP = b"PK"'),),
         (f"{TESTS}/test_csv.py::test_a_csv_file_may_begin_with_the_letters_of_an_archive",),
     ),
     Removal(
-        "B649",
+        "B646",
         (Edit(f"{WEB}/home.js", '  target.value = "";\n', ""),),
         (story("aRefusedFileCanBeChosenAgainAndTwoFilesAreRefused"),),
     ),

@@ -226,7 +226,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B669",
+        "B664",
         (
             Edit(
                 CONNECTIONS,
@@ -240,17 +240,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B669",
+        "B664",
         (Edit(COMMITS, "if in_doubt or error.sqlstate == READ_ONLY", "if error.sqlstate == READ_ONLY"),),
         (f"{ENDED_WAIT}[pg_terminate_backend-insert]", f"{ENDED_WAIT}[pg_terminate_backend-put]"),
     ),
     Removal(
-        "B669",
+        "B664",
         (Edit(CONNECTIONS, "if in_doubt or exc.sqlstate == READ_ONLY", "if exc.sqlstate == READ_ONLY"),),
         (f"{ENDED_WAIT}[pg_terminate_backend-send]",),
     ),
     Removal(
-        "B669",
+        "B664",
         (
             Edit(
                 COMMITS,
@@ -261,7 +261,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{ENDED_WAIT}[pg_cancel_backend-insert]",),
     ),
     Removal(
-        "B669",
+        "B664",
         (
             Edit(
                 COMMITS,
@@ -272,22 +272,22 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{ENDED_WAIT}[pg_cancel_backend-put]",),
     ),
     Removal(
-        "B669",
+        "B664",
         (Edit(CONNECTIONS, "                self.require_replicated(connection)\n", ""),),
         (f"{ENDED_WAIT}[pg_cancel_backend-send]",),
     ),
     Removal(
-        "B670",
+        "B665",
         (Edit(SESSION, "if silent_seconds >= ANSWER_SECONDS_MAX:", "if False:"),),
         (SILENT,),
     ),
     Removal(
-        "B670",
+        "B665",
         (Edit(COMMITS, "connection.execute_prepared(", "connection.pgconn.exec_prepared("),),
         (f"{SILENT}[insert]",),
     ),
     Removal(
-        "B670",
+        "B665",
         (
             Edit(
                 SESSION,

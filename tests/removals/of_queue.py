@@ -362,7 +362,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("UnicodeEncodeError",),
     ),
     Removal(
-        "B671",
+        "B666",
         (
             Edit(
                 "deploy/aws/template.yaml",
@@ -373,7 +373,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/aws/test_roles.py::test_no_role_refuses_a_request_of_its_function",),
     ),
     Removal(
-        "B672",
+        "B667",
         (
             Edit(
                 SQS,
@@ -384,7 +384,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{SQS_TESTS}::test_a_message_above_the_limit_of_its_queue_is_refused_as_too_large", CLAIM_CHECKED),
     ),
     Removal(
-        "B672",
+        "B667",
         (
             Edit(
                 "src/stratalog/worker/queued_pushes.py",
@@ -395,7 +395,7 @@ REMOVALS: tuple[Removal, ...] = (
         (CLAIM_CHECKED,),
     ),
     Removal(
-        "B675",
+        "B670",
         (Edit("src/stratalog/backends/s3_versions.py", "if exc.reason == DENIED:", "if False:"),),
         ("tests/cloud/test_preparation.py::test_a_bucket_that_s3_denies_may_belong_to_another_account",),
     ),

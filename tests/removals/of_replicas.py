@@ -18,12 +18,12 @@ IN_NODE = ("tests/web/test_node.py::test_the_tests_of_the_browser_client_in_node
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B684",
+        "B672",
         (Edit("src/stratalog/client/replica.py", "self._file.check_file()", "self._file.check_usable()"),),
         (f"{MOVED}::test_a_client_whose_file_is_gone_acknowledges_no_mutation_and_sends_those_that_it_has",),
     ),
     Removal(
-        "B685",
+        "B673",
         (
             Edit(
                 CYCLE,
@@ -34,7 +34,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{REFUSALS}::test_a_client_without_pending_mutations_keeps_its_group_while_its_token_is_refused",),
     ),
     Removal(
-        "B685",
+        "B673",
         (
             Edit(
                 f"{WEB}/syncCycle.js",
@@ -45,43 +45,43 @@ REMOVALS: tuple[Removal, ...] = (
         IN_NODE,
     ),
     Removal(
-        "B686",
+        "B674",
         (Edit("src/stratalog/client/http.py", ", 413: LimitExceeded}", "}"),),
         ("tests/client/test_http.py::test_an_error_response_raises_the_error_of_its_code_or_status",),
     ),
-    Removal("B686", (Edit(f"{WEB}/errors.js", ', 413: "limit-exceeded" }', " }"),), IN_NODE),
+    Removal("B674", (Edit(f"{WEB}/errors.js", ', 413: "limit-exceeded" }', " }"),), IN_NODE),
     Removal(
-        "B687",
+        "B675",
         (Edit(f"{WEB}/transfer.js", "      allow(silenceMs);\n", ""),),
         IN_NODE,
     ),
     Removal(
-        "B687",
+        "B675",
         (Edit(f"{WEB}/transfer.js", "sizeOf(options.body) / UPLOAD_BYTES_PER_MS_MIN", "0"),),
         IN_NODE,
     ),
     Removal(
-        "B687",
+        "B675",
         (Edit(CYCLE, "PUSH_BYTES_TARGET = 256 * 1024", "PUSH_BYTES_TARGET = 1024 * 1024"),),
         (f"{REFUSALS}::test_a_push_fits_the_time_that_a_server_gives_a_slow_network",),
     ),
     Removal(
-        "B687",
+        "B675",
         (Edit(f"{WEB}/syncCycle.js", "PUSH_TEXT_TARGET = 256 * 1024", "PUSH_TEXT_TARGET = 1024 * 1024"),),
         IN_NODE,
     ),
     Removal(
-        "B687",
+        "B675",
         (Edit("src/stratalog/client/http.py", "len(body) / UPLOAD_BYTES_PER_SECOND_MIN", "0"),),
         ("tests/client/test_http.py::test_a_large_push_has_the_time_that_a_slow_network_needs_to_send_it",),
     ),
     Removal(
-        "B688",
+        "B676",
         (Edit(f"{WEB}/values.js", "return Object.freeze(plain.map(decode));", "return plain.map(decode);"),),
         IN_NODE,
     ),
     Removal(
-        "B688",
+        "B676",
         (
             Edit(
                 f"{WEB}/replica.js",
@@ -92,27 +92,27 @@ REMOVALS: tuple[Removal, ...] = (
         IN_NODE,
     ),
     Removal(
-        "B688",
+        "B676",
         (Edit(f"{WEB}/replica.js", "const child = new Draft(this.#draft);", "const child = this.#draft;"),),
         IN_NODE,
     ),
     Removal(
-        "B689",
+        "B677",
         (Edit("src/stratalog/client/http.py", " or not token.isprintable():", ":"),),
         ("tests/client/test_http.py::test_a_token_that_no_header_can_contain_is_invalid_and_not_shown",),
     ),
     Removal(
-        "B689",
+        "B677",
         (Edit("src/stratalog/client/http.py", "(token := token.strip()).isascii()", "token.isascii()"),),
         ("tests/client/test_http.py::test_a_valid_token_gives_access_to_the_document_and_its_pokes",),
     ),
     Removal(
-        "B689",
+        "B677",
         (Edit(f"{WEB}/http.js", "if (!/^[\\x20-\\x7e]*$/.test(token)) throw", "if (false) throw"),),
         IN_NODE,
     ),
     Removal(
-        "B690",
+        "B678",
         (
             Edit(
                 f"{WEB}/database.js",
@@ -122,9 +122,9 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         IN_NODE,
     ),
-    Removal("B690", (Edit(f"{WEB}/stratalog.js", "    if (this.#closed) throw", "    if (false) throw"),), IN_NODE),
+    Removal("B678", (Edit(f"{WEB}/stratalog.js", "    if (this.#closed) throw", "    if (false) throw"),), IN_NODE),
     Removal(
-        "B691",
+        "B679",
         (
             Edit(
                 f"{WEB}/live.js",
@@ -135,40 +135,40 @@ REMOVALS: tuple[Removal, ...] = (
         IN_NODE,
     ),
     Removal(
-        "B692",
+        "B680",
         (Edit(f"{SHEET}/names.js", '.replace(/[\\uD800-\\uDBFF]$/, "")', ""),),
         ("apps/sheet/tests/test_names.py::test_a_long_name_ends_with_a_whole_character",),
     ),
     Removal(
-        "B692",
+        "B680",
         (Edit(f"{SHEET}/identity.js", "return name.toWellFormed();", "return name;"),),
         ("apps/sheet/tests/test_names.py::test_a_stored_name_with_half_of_a_character_is_repaired",),
     ),
     Removal(
-        "B693",
+        "B681",
         (Edit("src/stratalog/client/undo.py", 'if current(args["key"]) is None:', "if False:"),),
         (f"{UNDO}::test_undo_of_an_increment_is_rejected_if_the_number_was_deleted_since",),
     ),
     Removal(
-        "B693",
+        "B681",
         (Edit("src/stratalog/client/replica.py", ' and mutation.status != "unknown"', ""),),
         (f"{UNDO}::test_undo_of_an_increment_of_unknown_outcome_is_rejected_if_the_number_may_lack_it",),
     ),
-    Removal("B693", (Edit(f"{WEB}/undo.js", ' && status !== "unknown"', ""),), IN_NODE),
+    Removal("B681", (Edit(f"{WEB}/undo.js", ' && status !== "unknown"', ""),), IN_NODE),
     Removal(
-        "B694",
+        "B682",
         (Edit("src/stratalog/client/file.py", "        path = _text_of(path)\n", ""),),
         ("tests/client/test_file.py::test_a_path_is_a_text_or_a_path",),
         raises=("TypeError",),
     ),
     Removal(
-        "B694",
+        "B682",
         (Edit("src/stratalog/client/optimistic_state.py", "if waiting.sequence not in self._effects:", "if False:"),),
         (f"{OPTIMISTIC}::test_a_mutation_that_is_stored_although_its_commit_failed_has_an_effect",),
         raises=("KeyError",),
     ),
     Removal(
-        "B695",
+        "B683",
         (Edit("src/stratalog/server/methods.py", 'scope["method"] != "HEAD":', 'scope["method"]:'),),
         (
             f"{METHODS}::test_head_has_the_status_and_the_headers_of_get_and_no_body",
@@ -176,22 +176,22 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B695",
+        "B683",
         (Edit("src/stratalog/server/methods.py", 'scope["method"] != "OPTIONS":', 'scope["method"]:'),),
         (f"{METHODS}::test_options_and_a_refused_method_name_all_methods_of_the_path",),
     ),
     Removal(
-        "B695",
+        "B683",
         (Edit("src/stratalog/server/methods.py", "if method.isupper()", "if method"),),
         (f"{METHODS}::test_a_path_with_a_websocket_alone_names_no_method_of_http",),
     ),
     Removal(
-        "B696",
+        "B684",
         (Edit("src/stratalog/server/log_throttle.py", "(0, record.getMessage())", "(0, str(record.msg))"),),
         ("tests/server/test_log_throttle.py::test_lines_omitted_at_the_end_of_a_flood_are_reported",),
     ),
     Removal(
-        "B697",
+        "B685",
         (
             Edit(
                 "apps/catalogue/src/stratalog_catalogue/web/parts.js",
@@ -202,7 +202,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("apps/catalogue/tests/test_parts.py::test_the_node_tests_of_the_page_helpers_pass",),
     ),
     Removal(
-        "B698",
+        "B686",
         (
             Edit(
                 f"{WEB}/stratalog.js",

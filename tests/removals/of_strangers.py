@@ -325,7 +325,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_WEB_SERVER}::test_a_second_ctrl_c_ends_the_server_without_a_traceback",),
     ),
     Removal(
-        "B704",
+        "B692",
         (
             Edit(
                 "src/stratalog/server/web_server.py",

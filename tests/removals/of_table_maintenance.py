@@ -217,7 +217,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("Invalid",),
     ),
     Removal(
-        "B666",
+        "B661",
         (
             Edit(
                 f"{TABLE}/data_files.py",

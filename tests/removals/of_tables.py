@@ -561,12 +561,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_cli.py::test_an_empty_option_is_refused",),
     ),
     Removal(
-        "B667",
+        "B662",
         (Edit(f"{TABLE}/rows.py", "if folder.is_empty() and not table", "if False and not table"),),
         (f"{TESTS}/test_cli.py::test_a_copied_store_without_its_data_files_takes_no_rows_and_starts_no_maintenance",),
     ),
     Removal(
-        "B668",
+        "B663",
         (Edit(f"{TABLE}/command_parts.py", "    except OSError as exc:\n", "    except ZeroDivisionError as exc:\n"),),
         (f"{TESTS}/test_cli.py::test_data_files_that_cannot_be_reached_are_no_usage_error",),
     ),
