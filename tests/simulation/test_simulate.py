@@ -22,8 +22,8 @@ MUTANT_SEEDS = range(4000)
 
 
 @pytest.mark.parametrize("name", command.WORLDS)
-def test_every_world_passes_many_seeds(name: str) -> None:
-    result = command.summary(command.simulate(range(75), world=name))
+def test_every_world_passes_some_seeds(name: str) -> None:
+    result = command.summary(command.simulate(range(25), world=name))
     assert result.failures == [], "\n".join(command.failure_lines(*failure) for failure in result.failures)
 
 
