@@ -173,6 +173,7 @@ def test_a_slow_store_is_healthy_while_its_last_result_is_recent() -> None:
     async def story(check: HealthCheck) -> None:
         await check.ask()
         slow.gate.clear()
+        slow.clock.sleep(HEALTH_REPEATED_SECONDS_MAX)
         await check.ask()
         slow.clock.sleep(HEALTH_AGE_SECONDS_MAX + 1)
         with pytest.raises(Unavailable, match="does not respond"):
