@@ -46,7 +46,7 @@ SILENCE_SECONDS_MAX = 60
 
 
 class History(msgspec.Struct, frozen=True):
-    """The records of one process, in order."""
+    """The records of one process, in order. A record is a line of the process's file: a request, answer or event."""
 
     name: str
     records: Sequence[Record]
@@ -307,7 +307,7 @@ def run_until(
         except Violation as violation:
             print(f"seed {seed} failed: {violation}")
             return 1
-        print(f"seed {seed}: {met[event]} {event}, {dict(sorted(met.items()))}", flush=True)
+        print(f"seeds {given.seed} to {seed}: {met[event]} {event}, {dict(sorted(met.items()))}", flush=True)
         seed += 1
     return 0
 

@@ -2,7 +2,8 @@
 
 ``python -m tests.maintenance.damage_sweep`` sweeps a full store in memory and a full store in a folder. A full store
 has objects of every kind. The sweep damages one object at a time. It deletes the object, replaces its bytes with the
-bytes of another object, truncates its bytes, or flips a bit. The sweep skips objects that the store no longer needs.
+bytes of another object, truncates its bytes, or flips a bit. An item in memory has attributes instead of bytes: the
+sweep then changes or removes a single attribute. The sweep skips objects that the store no longer needs.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Sweep(msgspec.Struct):
     """The results of a sweep, counted by kind of object and kind of damage.
 
     ``unnoticed`` counts damages that no inspection can notice. The sweep does not plant these damages. ``missed`` has a
-    line for each planted damage that an inspection did not name.
+    line for each planted damage that no inspection named.
     """
 
     planted: Counter[str]

@@ -34,7 +34,10 @@ CALLS: dict[str, tuple[Callable[[PostgresStore], object], type[StratalogError] |
 
 
 class Proxy:
-    """A proxy of a server's Unix socket in another folder. After `silence`, its present connections get no answers."""
+    """Listens on a Unix socket in ``folder``, and forwards to the server's Unix socket in the folder ``server``.
+
+    After `silence`, the connections that were open at the call get no answers.
+    """
 
     def __init__(self, server: str, folder: Path) -> None:
         self._server = server

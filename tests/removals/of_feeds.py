@@ -23,7 +23,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B649",
         (Edit(PRECEDENCE, "    return is_other and", "    return False and"),),
         (
-            f"{FEEDS}::test_each_change_of_a_record_within_a_day_of_its_repository_is_stored",
+            f"{FEEDS}::test_each_change_of_a_record_is_stored_even_if_the_repository_gives_only_dates",
             f"{FEEDS}::test_two_changes_of_a_feed_with_one_modification_time_are_both_stored",
         ),
     ),
@@ -94,7 +94,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B656",
         (Edit(MIGRATION, 'if stored.version.metadata.get("source") == source.name else None', "if True else None"),),
-        (f"{MIGRATING}::test_an_interrupted_migration_does_not_move_the_start_of_a_migration_to_another_source",),
+        (f"{MIGRATING}::test_a_migration_ignores_where_a_migration_to_another_source_was_interrupted",),
     ),
     Removal(
         "B657",
@@ -114,8 +114,8 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(MIGRATION, "default=version) and not is_dead)", "default=version))"),
         ),
         (
-            f"{MIGRATING}::test_the_letter_of_a_row_stays_until_a_migration_copies_the_row",
-            f"{MIGRATING}::test_a_row_below_a_row_that_was_copied_stays_a_dead_letter",
+            f"{MIGRATING}::test_the_dead_letter_of_a_row_stays_until_a_migration_copies_the_row",
+            f"{MIGRATING}::test_a_row_stays_a_dead_letter_after_a_later_version_of_it_was_copied",
         ),
     ),
     Removal(

@@ -197,7 +197,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B89",
         (Edit("src/stratalog/server/live.py", "        await anyio.sleep(PRESENCE_SECONDS_MIN)\n", ""),),
-        (f"{API_LIVE}::test_the_server_pauses_after_each_presence_message_of_a_listener",),
+        (f"{API_LIVE}::test_the_server_pauses_after_each_presence_message_from_a_listener",),
     ),
     Removal(
         "B99",

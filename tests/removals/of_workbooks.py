@@ -1,4 +1,4 @@
-"""Removals of fixes: the import and export of other programs' workbooks."""
+"""Removals of fixes: the import and export of workbooks, and the commands, limits, engines and contents of sheets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXPORT = "apps/sheet/tests/test_workbook_export.py"
 LIMITS = "apps/sheet/tests/test_limits_reached.py"
 BOUNDS = "apps/sheet/tests/test_bounds.py"
 ENGINE = "apps/sheet/tests/test_engine.py"
-UNDONE = "apps/sheet/tests/test_rebase.py::test_a_conflict_in_cells_removed_by_an_undo_is_restored_in_new_cells"
+UNDONE = "apps/sheet/tests/test_rebase.py::test_a_text_lost_in_cells_that_an_undo_removed_is_restored_into_new_cells"
 REFUSALS = "apps/sheet/tests/test_refusals.py"
 CONTENTS = "apps/sheet/tests/test_contents.py"
 
@@ -102,7 +102,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            if False:\n",
             ),
         ),
-        (f"{TESTS}::test_a_chart_without_series_is_repaired_for_independent_readers",),
+        (f"{TESTS}::test_an_exported_chart_without_series_is_repaired_for_other_programs",),
     ),
     Removal(
         "B282",

@@ -425,7 +425,7 @@ async def _first_events(store: Store) -> list[bytes]:
     return bodies
 
 
-def test_the_server_pauses_after_each_presence_message_of_a_listener(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_pauses_after_each_presence_message_from_a_listener(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[object] = []
     messages = ['{"type": "presence", "state": 1}'] * 2
 

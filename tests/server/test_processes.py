@@ -81,7 +81,7 @@ def served(folder: Path, *arguments: str) -> Iterator[Server]:
 
 
 def shown(live: ClientConnection) -> list[Any]:
-    """Return the states in the next `here` message. A client of the first protocol gets all states in each message."""
+    """Return the states in the next `here` message. In `stratalog.live.1` each of these messages has all states."""
     while True:
         message = json.loads(live.recv(SECONDS_MAX))
         if message["type"] == "here":
@@ -184,7 +184,7 @@ def handovers(server: Server, outcome: str) -> float:
 def test_a_push_to_a_contended_document_moves_to_the_preferred_process(tmp_path: Path) -> None:
     with contended(tmp_path) as (server, other, client):
         ids = count(1)
-        # A preferred process that is late gets no offers for a while, so several pushes may be needed.
+        # A process that does not take an offered connection in time gets no offers for a while. So push several times.
         until(lambda: pushed(client, "ada", next(ids)) > 0 and handovers(server, "moved") == 1)
         # The connection is in the preferred process now, so the other process may stop.
         last = next(ids)
@@ -196,7 +196,8 @@ def test_a_stopped_preferred_process_delays_a_push_only_a_little(tmp_path: Path)
     with contended(tmp_path) as (server, other, client):
         with server.only(other):
             assert [pushed(client, "ada", 1), pushed(client, "ada", 2)] == [4, 5]
-        # The process that continues finds the offer of a connection without its token.
+        # The other process took the token back and ran the push. The preferred process, which continues now, finds the
+        # offer without the token, and drops the offer.
         assert handovers(server, "late") > 0
         assert pushed(client, "ada", 3) == 6
 
@@ -219,7 +220,7 @@ def test_a_process_that_cannot_start_ends_the_server(tmp_path: Path) -> None:
     command = [*COMMAND_LINE, "serve", "--port", "0", "--processes", "2", "--access-log", str(tmp_path)]
     with start(command, cwd=tmp_path) as supervisor:
         assert "serving" not in supervisor.end(2)
-        assert "error: cannot open the log" in supervisor.stderr
+        assert "error: cannot open the log file" in supervisor.stderr
 
 
 MEMBER = """

@@ -399,7 +399,7 @@ def test_only_records_within_the_time_window_are_harvested(
     assert (again.reason, again.taken.new, repository.asked[-1]["from"]) == ("", 0, until[: len(granularity)])
 
 
-def test_each_change_of_a_record_within_a_day_of_its_repository_is_stored(
+def test_each_change_of_a_record_is_stored_even_if_the_repository_gives_only_dates(
     catalogue: Catalogue, repository: Repository
 ) -> None:
     repository.granularity = "YYYY-MM-DD"

@@ -140,7 +140,7 @@ def test_an_id_whose_rows_are_on_several_pages_of_a_scan_is_read_once(
     assert run(catalogue, old) == (0, 12, 0)
 
 
-def test_an_interrupted_migration_does_not_move_the_start_of_a_migration_to_another_source(
+def test_a_migration_ignores_where_a_migration_to_another_source_was_interrupted(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stratalog_catalogue.migration.ROWS_PER_PAGE", 2)
@@ -191,7 +191,7 @@ def test_two_migrations_at_once_copy_no_row_twice(catalogue: Catalogue, monkeypa
     assert catalogue.records.stat("source/miro/b").version == 3
 
 
-def test_the_letter_of_a_row_stays_until_a_migration_copies_the_row(catalogue: Catalogue) -> None:
+def test_the_dead_letter_of_a_row_stays_until_a_migration_copies_the_row(catalogue: Catalogue) -> None:
     old = Old(ranged=False)
     old.row("late", 1, {"M": {"bucket": {"S": old.table}, "key": {"S": "late"}}})
     assert run(catalogue, old) == (0, 0, 1)
@@ -202,7 +202,7 @@ def test_the_letter_of_a_row_stays_until_a_migration_copies_the_row(catalogue: C
     assert [*catalogue.records.dead_letters()] == []
 
 
-def test_a_row_below_a_row_that_was_copied_stays_a_dead_letter(catalogue: Catalogue) -> None:
+def test_a_row_stays_a_dead_letter_after_a_later_version_of_it_was_copied(catalogue: Catalogue) -> None:
     old = Old(ranged=True)
     old.row("b", 1, {"M": {"bucket": {"S": old.table}, "key": {"S": "late"}}})
     old.row("b", 2, {"S": "2"})

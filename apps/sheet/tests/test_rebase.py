@@ -62,7 +62,7 @@ def test_texts_of_a_new_tab_refused_by_the_engine_are_listed_as_conflicts(
         ("sheet", [["SHEET"], [["Later", 1, 2]], [[12, 12], [100, 26]], []]),
     ],
 )
-def test_a_conflict_in_cells_removed_by_an_undo_is_restored_in_new_cells(case: str, expected: list[Any]) -> None:
+def test_a_text_lost_in_cells_that_an_undo_removed_is_restored_into_new_cells(case: str, expected: list[Any]) -> None:
     arguments = [str(HERE / "undone.mjs"), str(install_engine()), str(PAGE)]
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stderr

@@ -192,7 +192,7 @@ def test_each_rule_of_a_range_is_imported_and_a_rule_of_another_kind_is_reported
     ]
 
 
-def test_a_chart_without_series_is_repaired_for_independent_readers() -> None:
+def test_an_exported_chart_without_series_is_repaired_for_other_programs() -> None:
     spaces = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in {"c": CHART, "a": TEXTS}.items())
     written = f"<c:chartSpace {spaces}><c:chart><c:plotArea><c:layout/><c:spPr/></c:plotArea></c:chart></c:chartSpace>"
     repaired = OrderRepair("chart", Allowance()).rewritten([written.encode()])

@@ -21,7 +21,7 @@ __all__ = ["S3Versions", "create_bucket", "no_bucket", "prepare_bucket"]
 T = TypeVar("T")
 
 SKEW_SECONDS_MAX = 60
-# A store without versioning refuses the request for its status with one of these codes.
+# An object store that does not implement versioning answers GetBucketVersioning with one of these codes.
 NO_VERSIONS = frozenset({"MethodNotAllowed", "NotImplemented"})
 NULL = "null"
 FREED = "!freed/"
@@ -115,7 +115,7 @@ class S3Versions:
         # this delete could remove a later put.
         if any(version["VersionId"] == NULL for version in versions):
             raise Unavailable(
-                "an object written before versioning was on cannot be distinguished from a later put", key=key
+                "an object written while versioning was off cannot be distinguished from a later put", key=key
             )
         if self._retains_freed:
             self._copy_freed(key)
@@ -208,7 +208,9 @@ def prepare_bucket(client: Any, bucket: str, clock: Clock) -> bool:
         except RequestRefused as exc:
             if exc.reason == DENIED:
                 # S3 answers so for a bucket of another account, and for a role without the right.
-                text = "another AWS account may own the bucket, or this role may not use it; choose it with ?bucket="
+                text = (
+                    "another AWS account may own the bucket, or this role lacks a right; name another bucket: ?bucket="
+                )
                 raise Unavailable(text, bucket=bucket, explanation=exc.explanation) from exc
             raise
         try:
@@ -240,7 +242,8 @@ def _versioning(client: Any, bucket: str) -> str | None:
 def create_bucket(client: Any, bucket: str) -> bool:
     """Create the bucket if it is missing, and set its lifecycle and then its versioning. Return False if it existed.
 
-    Old versions and copies of deleted blobs expire after `RECOVERY_DAYS`. Aborted uploads expire after a day.
+    Old versions and copies of deleted blobs expire after `RECOVERY_DAYS`. S3 aborts a multipart upload that is not
+    complete after a day.
 
     Raises Invalid if another account owns a bucket of that name. After Unavailable or OutcomeUnknown, call it again.
     """

@@ -187,7 +187,7 @@ def _line_log(server: _Modules, target: str, clock: Clock, per_second: int) -> L
     try:
         return server.LineLog(target, clock, per_second)
     except OSError as exc:
-        raise click.ClickException(f"cannot open the log: {exc.strerror} file={target}") from exc
+        raise click.ClickException(f"cannot open the log file: {exc.strerror} file={target}") from exc
 
 
 class _Modules:

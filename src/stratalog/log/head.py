@@ -35,7 +35,10 @@ head_rank = attrgetter("version", "seen.boot_ms")
 
 
 def first_head(name: NameRecord, seen: Observation) -> Head:
-    """Return the head just before the current segment of ``name``, to start a search. ``name`` was read at ``seen``."""
+    """Return a head from which a search can start: the version just before the segment that ``name`` names.
+
+    ``seen`` was taken right before ``name`` was read.
+    """
     return Head(name.segment - 1, name.segment, name.created_ms, name.hash, seen)
 
 
@@ -52,8 +55,8 @@ def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
 def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None) -> Head:
     """Return the head. A search from ``head`` needs one read while its segment is the last segment. Raises NotFound.
 
-    If ``head`` is older than the observation rule allows, its segment may be freed, and may contain a late write. The
-    search then begins at the name record.
+    If ``head`` is older than the observation rule allows, another process may have freed its segment. A delayed writer
+    may then have put an item there, which is not an entry of the log. So the search begins at the name record.
     """
     if head is not None and head.seen.age_seconds() <= OBSERVATION_SECONDS_MAX:
         current = _head_from(index, clock, name, head)

@@ -52,7 +52,7 @@ class CommitContract(ABC):
         taken = put_first(index, blobs, {_key(SMALL): SMALL})
         assert (blobs.stat(_key(SMALL)) is None) == bool(taken) == (index.blob_bytes_max >= len(SMALL))
 
-    def test_committing_again_starts_the_age_anew_as_another_generation(self) -> None:
+    def test_committing_again_makes_a_new_generation_whose_age_starts_at_the_commit(self) -> None:
         clock = ManualClock()
         index, blobs = self.make(clock)
         commit_with_blobs(index, blobs, [PUT], {_key(SMALL): SMALL})

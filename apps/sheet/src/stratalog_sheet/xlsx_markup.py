@@ -56,7 +56,7 @@ class Allowance:
 
     def text(self, text: str) -> None:
         """Count the bytes of a text for the engine. Raises LimitExceeded."""
-        # Count non-ASCII text by its encoded size, because a character takes two or four bytes in memory.
+        # The limit counts bytes of UTF-8. For ASCII text, `len` is this number and encodes nothing.
         self._bytes -= len(text) if text.isascii() else len(text.encode(errors="replace"))
         if self._bytes < 0:
             raise LimitExceeded("the workbook is too large to be read", limit=SHEET_XLSX_READ_BYTES_MAX)

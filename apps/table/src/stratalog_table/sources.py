@@ -1,7 +1,8 @@
 """Sources of rows: the ingested files of each source, and the number of rows of each file in the table.
 
-A file is identified by its source, its name and the hash of its content. So the same file is added once, and an
-interrupted ingest resumes at the next row. After a clear, all files may be ingested again.
+The table's state has the hash of each file's content under its source and name. So the same file is added once, and an
+interrupted ingest resumes at the next row. A source must not use a name again for other content. After a clear, all
+files may be ingested again.
 """
 
 from __future__ import annotations
@@ -74,7 +75,11 @@ def check_source(source: str, name: str) -> None:
 
 
 def note_rows(draft: Draft, meta: Meta, rows: SourceRows) -> None:
-    """Record that rows of a source's file are in the table. Raises Rejected if they are not the next rows."""
+    """Record that rows of a source's file are in the table.
+
+    Raises Rejected if they are malformed or not the next rows of the file, if the source had other content under the
+    name before, or, unless ``rows.is_repeat``, if the source had the content under another name.
+    """
     _check(rows)
     key = source_key(meta, rows.source, rows.name)
     stored: Any = draft.get(key)

@@ -1,5 +1,5 @@
-// Transfer: one request and its whole response. A slow network may need minutes for a large body, so a request is
-// limited by the silence, not by its whole time.
+// Transfer: one request and its whole response. A slow network may need minutes for a large body. So the time limit is
+// on the wait for the next part of the response, not on the whole request.
 
 const SILENCE_MS_MAX = 30_000;
 const UPLOAD_BYTES_PER_MS_MIN = 4;
