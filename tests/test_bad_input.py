@@ -1,4 +1,4 @@
-"""Bad input raises a typed error that names the value, the limit, or both, and writes nothing."""
+"""Bad input raises a typed error and writes nothing. The message describes the value, its type or the limit."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ VERSIONED: dict[str, Callable[..., object]] = {
     "a record after version": lambda store, value: store.records("acme").put("r", b"", expected=value),
     "a redaction of a record's version": lambda store, value: store.records("acme").redact("r", value),
 }
-"""Calls whose version is not a whole number."""
+"""Calls that take a version. `REFUSED` has each call with versions that are not whole numbers."""
 
 REFUSED: dict[str, tuple[Callable[[stratalog.Store], object], type[StratalogError], list[object]]] = {
     "an unknown document": (lambda store: store.document("acme", "ledger"), stratalog.NotFound, ["ledger"]),
@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[Callable[[stratalog.Store], object], type[StratalogErro
     "a long id": (lambda store: store.create("acme", "x" * 300), stratalog.LimitExceeded, [300, ID_ESCAPED_BYTES_MAX]),
     "NaN": (put(float("nan")), stratalog.Invalid, ["nan"]),
     "infinity": (put(float("inf")), stratalog.Invalid, ["inf"]),
-    "an integer beyond 2^53": (put(2**53), stratalog.Invalid, [2**53, INTEGER_MAX]),
+    "an integer above 2^53 - 1": (put(2**53), stratalog.Invalid, [2**53, INTEGER_MAX]),
     "a lone surrogate": (put("\udfff"), stratalog.Invalid, ["udfff"]),
     "deep nesting": (put(nested(JSON_DEPTH_MAX)), stratalog.LimitExceeded, [JSON_DEPTH_MAX]),
     "a type JSON cannot say": (put({1, 2}), stratalog.Invalid, ["set"]),
@@ -144,7 +144,7 @@ def test_a_store_whose_url_is_no_text_is_refused_and_makes_no_folder(
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_bad_input_is_refused_with_the_value_and_the_limit(store: stratalog.Store, case: str) -> None:
+def test_bad_input_is_refused_with_the_value_its_type_or_the_limit(store: stratalog.Store, case: str) -> None:
     call, kind, said = REFUSED[case]
     with pytest.raises(kind) as caught:
         call(store)

@@ -22,7 +22,7 @@ def sign(draft: Draft, args: dict[str, Any]) -> None:
     """``{guest}``: add a guest to the book. A guest signs once."""
     guest = args["guest"].strip()
     if not guest:
-        raise Rejected("a guest has a name")
+        raise Rejected("the guest's name is empty")
     if f"guests/{guest}" in draft:
         raise Rejected("this guest has signed")
     draft.put(f"guests/{guest}", True)

@@ -172,7 +172,7 @@ def test_a_commit_that_sqlite_rolls_back_raises_outcome_unknown_and_stores_no_bl
     with pytest.raises(OutcomeUnknown):
         database.index.commit([Put(Item("p", "s", {}), Absent())], {_key(SMALL): SMALL})
     connection.set_commit_hook(None)
-    assert len(refused) == 2, "the insert of all rows, and the transaction after it, each reach the commit"
+    assert len(refused) == 2, "the single insert, and the transaction that follows its failure, each try to commit"
     database.index.commit([Put(Item("p", "later", {}), Absent())])
     for index, stored in ((database.index, blobs), _reopened(tmp_path)):
         assert (index.get("p", "s"), stored.stat(_key(SMALL))) == (None, None)
@@ -229,7 +229,10 @@ def test_a_delete_after_another_process_deleted_the_generation_leaves_a_later_pu
 def _overtaken_delete(
     folder: Path, monkeypatch: pytest.MonkeyPatch, then: Callable[[RowBlobs, FileBlobs], None]
 ) -> bool:
-    """Delete a row after another process has read the row, deleted it and called ``then``. Return the result."""
+    """Delete a row that another process deletes after this delete has read it. Return the result of this delete.
+
+    ``then`` runs after the delete of the other process.
+    """
     clock = ManualClock()
     (_, blobs), (_, other) = _open(folder, clock), _open(folder, clock)
     blobs.put(_key(SMALL), SMALL)

@@ -1,8 +1,8 @@
 """Chooses the services for the tests: emulators, or the user's AWS account if an environment variable asks for it.
 
 With `STRATALOG_DYNAMODB_LOCAL=FOLDER` the tests use the copy of DynamoDB Local in that folder and not ministack's
-DynamoDB. With `STRATALOG_TEST_AWS=PREFIX` the tests run in the account of AWS's own environment variables. The command
-`make test-aws PREFIX=…` sets this variable.
+DynamoDB. With `STRATALOG_TEST_AWS=PREFIX` the tests run in the AWS account whose credentials boto3 finds, for example
+in AWS's environment variables. The command `make test-aws PREFIX=…` sets `STRATALOG_TEST_AWS`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def account_prefix(environment: Mapping[str, str]) -> str:
     """Return the name prefix of all resources that tests create in an account. The prefix is empty for emulators."""
     prefix = environment.get(ACCOUNT, "")
     if prefix and not PREFIX.fullmatch(prefix):
-        raise ValueError(f"{ACCOUNT} must be 3 to 31 lower-case letters, digits and hyphens, not {prefix!r}")
+        rule = "must be 3 to 31 lower-case letters, digits and hyphens, and begin with no hyphen"
+        raise ValueError(f"{ACCOUNT} {rule}, not {prefix!r}")
     if prefix and boto3.Session().get_credentials() is None:
         raise ValueError(f"{ACCOUNT} is set, but no AWS credentials are found")
     return prefix

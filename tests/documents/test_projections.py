@@ -148,7 +148,7 @@ def test_too_many_effects_of_one_entry_are_refused() -> None:
         Projection(document.log, "counts", lambda entry: many).catch_up()
 
 
-def test_a_projection_of_a_lost_branch_raises_history_changed() -> None:
+def test_a_projection_of_versions_that_the_log_has_lost_raises_history_changed() -> None:
     world = World()
     document = grown(world)
     older = copy.deepcopy(world.backend._partitions)

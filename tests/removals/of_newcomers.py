@@ -9,7 +9,7 @@ __all__ = ["REMOVALS"]
 ARGUMENTS = "tests/test_arguments.py"
 EXTRAS = "tests/test_extras.py"
 UNDECODABLE = "tests/cli/test_undecodable_names.py"
-BAD_INPUT = "tests/test_bad_input.py::test_bad_input_is_refused_with_the_value_and_the_limit"
+BAD_INPUT = "tests/test_bad_input.py::test_bad_input_is_refused_with_the_value_its_type_or_the_limit"
 STREAMS = "tests/cli/test_standard_streams.py"
 
 REMOVALS = (

@@ -55,7 +55,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             story("aLateVersionIsNotShownInPlaceOfTheChosenVersion"),
-            story("lateEntriesOfAnEarlierMoveAreNotReadTwice"),
+            story("lateEntriesOfAnEarlierSliderMoveAreNotReadTwice"),
         ),
     ),
     Removal(
@@ -66,7 +66,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B565",
         (Edit(f"{WEB}/edit.js", '  workbook.addEventListener("model", showFacts);\n', ""),),
-        (story("thePageShowsTheTitleAndTheVersionsOfALoadedRestore"),),
+        (story("thePageShowsTheNewestTitleAndVersionNamesAfterARestore"),),
     ),
     Removal(
         "B566",
@@ -77,7 +77,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "fetchTemplates());",
             ),
         ),
-        (story("aPageThatLoadsARestoreWhileItOpensShowsOneSheet"),),
+        (story("aPageThatReloadsARestoredSheetWhileItOpensShowsTheSheetOnce"),),
     ),
     Removal(
         "B567",
@@ -132,7 +132,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B636",
         (Edit(f"{WEB}/clipboard.js", 'cellHandlers.replace("cell", Cells);\n', ""),),
-        (story("aTableOfAnotherProgramFillsItsCellsOnly"),),
+        (story("aTablePastedFromAnotherProgramFillsOnlyItsOwnCells"),),
     ),
     Removal(
         "B637",
@@ -173,7 +173,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "  if (!(await canvases.now.mount(model))) return;\n  shownNow = before;\n",
             ),
         ),
-        (story("aReloadBeforeTheFirstFrameOfAReloadKeepsTheView"),),
+        (story("aSecondRestoreBeforeTheFirstIsDrawnKeepsTheView"),),
     ),
     Removal(
         "B642",
@@ -193,7 +193,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B643",
         (Edit(f"{SHEET}/xlsx_import.py", "self._allowance, engine_code, BUILT_IN)", "self._allowance)"),),
-        (f"{FORMATS}::test_cells_show_the_formats_of_other_programs_here_and_in_exports",),
+        (f"{FORMATS}::test_imported_number_formats_apply_to_cells_and_exports",),
     ),
     Removal(
         "B643",
@@ -203,7 +203,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B644",
         (Edit(f"{SHEET}/xlsx_export.py", "_with_normal_style(_with_file_codes(", "_with_normal_style(("),),
-        (f"{FORMATS}::test_cells_show_the_formats_of_other_programs_here_and_in_exports",),
+        (f"{FORMATS}::test_imported_number_formats_apply_to_cells_and_exports",),
     ),
     Removal(
         "B647",

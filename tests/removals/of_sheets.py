@@ -81,7 +81,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B132",
         (Edit(f"{WEB}/workbook.js", "    if (this.#isSaving) return;\n", ""),),
-        (story("aBurstOfChangesReportsTheStateOnce"),),
+        (story("theStatusIsShownOnceForABurstOfChanges"),),
     ),
     Removal(
         "B133",
@@ -325,7 +325,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "if (!pending) pending.commands",
             ),
         ),
-        (story("aTypedCellFollowsAPendingInsertionAsRebasedByTheEngine"),),
+        (story("aTypedCellMovesWithAPendingInsertionThatTheEngineRebased"),),
     ),
     Removal(
         "B257",
@@ -481,7 +481,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B323",
         (Edit(f"{WEB}/edit.js", "(shownModel() ?? workbook.model).getters", "workbook.model.getters"),),
-        (story("theTabThatIsShownIsDownloaded"),),
+        (story("theVersionViewerDownloadsTheWorksheetThatItShows"),),
     ),
     Removal(
         "B324",

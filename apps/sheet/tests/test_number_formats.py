@@ -1,4 +1,7 @@
-"""Number formats of a workbook: cells show their dates, times and numbers as other programs do, here and in exports."""
+"""Number formats of imported workbooks: how cells show dates, times and numbers, and the codes in exports.
+
+The formats lose some details, such as colours, padding and fractions of seconds.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ SHOWN = [
 ]  # fmt: skip
 
 
-def test_cells_show_the_formats_of_other_programs_here_and_in_exports(sheets: Sheets) -> None:
+def test_imported_number_formats_apply_to_cells_and_exports(sheets: Sheets) -> None:
     book = openpyxl.Workbook()
     for row, (value, code, *_) in enumerate(SHOWN, 1):
         book.active.cell(row, 1, value).number_format = code
@@ -58,5 +61,5 @@ def test_a_format_that_the_engine_does_not_know_is_reported(sheets: Sheets) -> N
 @pytest.mark.parametrize(
     "code", ["@", "(@)", "0;-0;;@", '"Ee"0', "yyyy\\-mm\\-dd\\Thh:mm:ss", "[>=1000]0;0", "0\\ \\m"]
 )
-def test_a_code_that_both_programs_read_alike_is_unchanged(code: str) -> None:
+def test_a_code_with_the_same_meaning_in_the_engine_and_in_files_is_unchanged(code: str) -> None:
     assert file_code(engine_code(code)) == engine_code(code) == code

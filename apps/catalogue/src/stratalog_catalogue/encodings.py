@@ -75,10 +75,10 @@ def peeked(pieces: Iterable[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
 
 
 def named_encoding(encoding: str, mark: bytes) -> str:
-    """Return the encoding that a letter names for a part of a text, or "" for UTF-8 without a byte order mark.
+    """Return the encoding to store with a record or dead letter, or "" for UTF-8 without a byte order mark.
 
-    A part does not contain the mark of its text. Without a mark, the text may be in an encoding that the source's
-    settings do not declare yet.
+    A record does not contain the mark of its text. A text without a mark may be in an encoding that the source's
+    settings do not declare yet. So a redrive of a dead letter with "" tries UTF-8, then the encoding declared by then.
     """
     return encoding if mark or encoding != UTF8 else ""
 

@@ -89,14 +89,17 @@ class Workbook(msgspec.Struct, frozen=True):
     cells: int
     report: FileReport
     formats: dict[str, str] = {}
-    """The codes of the cells' number formats for the engine, each with the code of the file."""
+    """For the number formats of cells: maps the code for the engine to the code of the file."""
 
     values: list[list[tuple[int, int, Any]]] = []
-    """For each sheet, the `values` of `SheetWriter`. Columns and rows count from 0."""
+    """For each sheet, `SheetWriter.values`: tuples of column, row and value. Columns and rows count from 0."""
 
 
 def read_workbook(xlsx: bytes) -> Workbook:
-    """Return a workbook for the engine. Raises Invalid for a file that is not an .xlsx file, and LimitExceeded."""
+    """Return a workbook for the engine.
+
+    Raises Invalid for a file that is not an .xlsx file, and LimitExceeded for a file that is too large.
+    """
     try:
         archive = WorkbookArchive(xlsx)
         return _Import(archive).workbook()
@@ -249,7 +252,7 @@ class _Import:
         ending = source.rpartition(".")[2].lower()
         size = self._archive.size(source)
         if ending not in IMAGE_TYPES or size > SHEET_IMAGE_BYTES_MAX:
-            text = f"images of other kinds, or of more than {SHEET_IMAGE_BYTES_MAX:,} bytes, are not kept"
+            text = f"images of unsupported types, or of more than {SHEET_IMAGE_BYTES_MAX:,} bytes, are not kept"
             self._findings.add("image", text, sheet)
             return ""
         if self._image_bytes + size > SHEET_IMAGES_BYTES_MAX:
@@ -277,8 +280,9 @@ class _Import:
 class _FigureWriter(PartWriter):
     """Rewrites a drawing, a chart, a table or an external link.
 
-    Reports charts and shapes that the engine cannot read. Leaves out the labels of single points of charts, all ranges
-    of a chart series except the first, and titles and labels that are no cells, as LibreOffice writes them.
+    Reports charts and shapes that the engine cannot read. Drops and reports the labels of single points of charts, all
+    ranges of a chart series except the first, and titles and labels of series that are texts instead of references to
+    cells. LibreOffice writes such texts.
     """
 
     packs_pieces = False

@@ -92,7 +92,7 @@ export const away = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async aTypedCellFollowsAPendingInsertionAsRebasedByTheEngine(browser) {
+  async aTypedCellMovesWithAPendingInsertionThatTheEngineRebased(browser) {
     const [ada, bob] = await two(browser);
     await ada.route("**/append*", (route) => route.abort());
     await insert(ada, "ROW", 5);

@@ -48,7 +48,7 @@ export const clipboard = ({ url, story, two: twoWithout }) => {
   const permissions = ["clipboard-read", "clipboard-write"];
   const two = (browser, contents) => twoWithout(browser, contents, { permissions });
   return {
-    async aTableOfAnotherProgramFillsItsCellsOnly(browser) {
+    async aTablePastedFromAnotherProgramFillsOnlyItsOwnCells(browser) {
       await make(url, story, { A3: "below", B3: "too" });
       const page = await person(browser, "Ada Lace", { permissions });
       await open(page, url, story);

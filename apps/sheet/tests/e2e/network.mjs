@@ -121,7 +121,7 @@ export const network = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async thePageShowsTheTitleAndTheVersionsOfALoadedRestore(browser) {
+  async thePageShowsTheNewestTitleAndVersionNamesAfterARestore(browser) {
     const [ada] = await two(browser, { A1: "first" });
     await goOffline(ada);
     await send(url, story, "POST", "/rename", { title: "New title" });
@@ -134,7 +134,7 @@ export const network = ({ url, story, two }) => ({
     await ada.locator('[aria-label="Version 1, Empty"]').waitFor();
   },
 
-  async aPageThatLoadsARestoreWhileItOpensShowsOneSheet(browser) {
+  async aPageThatReloadsARestoredSheetWhileItOpensShowsTheSheetOnce(browser) {
     const [ada, bob] = await two(browser, { A1: "first" });
     await goOffline(ada);
     await type(ada, "B6", "pending");
@@ -152,7 +152,7 @@ export const network = ({ url, story, two }) => ({
     assert.equal(await again.locator("#now .o-spreadsheet").count(), 1);
   },
 
-  async aReloadBeforeTheFirstFrameOfAReloadKeepsTheView(browser) {
+  async aSecondRestoreBeforeTheFirstIsDrawnKeepsTheView(browser) {
     const [ada] = await two(browser, { A1: "first" });
     await people.choose(ada, "D50");
     await ada.evaluate(() => {
@@ -176,7 +176,7 @@ export const network = ({ url, story, two }) => ({
     });
   },
 
-  async aSheetDoesNotOpenWithPendingTextInAnotherState(browser) {
+  async aSheetWithPendingTextFromBeforeARestoreOpensOnlyWithTheServer(browser) {
     const [ada, bob] = await two(browser, { A1: "first", A5: "fifth" });
     await send(url, story, "POST", "/rows", { row: 1 });
     await shows(ada, "A6", "fifth");
@@ -227,7 +227,7 @@ export const network = ({ url, story, two }) => ({
     assert.deepEqual(await shownCells(ada), {});
   },
 
-  async lateEntriesOfAnEarlierMoveAreNotReadTwice(browser) {
+  async lateEntriesOfAnEarlierSliderMoveAreNotReadTwice(browser) {
     const [ada] = await two(browser, { A1: "first" });
     await showVersion(ada, 1);
     for (const text of ["second", "third", "fourth"]) await people.write(url, story, "A1", text);

@@ -151,7 +151,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     assert.equal(await versionOf(ada), 9);
   },
 
-  async aBurstOfChangesReportsTheStateOnce(browser) {
+  async theStatusIsShownOnceForABurstOfChanges(browser) {
     await make(url, story);
     const page = await person(browser, "Ada Lace");
     await open(page, url, story);

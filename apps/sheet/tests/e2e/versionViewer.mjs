@@ -106,7 +106,7 @@ export const versionViewer = ({ url, story, two }) => ({
     await until(page, ([{ versionViewer }]) => versionViewer.version === 2);
   },
 
-  async theTabThatIsShownIsDownloaded(browser) {
+  async theVersionViewerDownloadsTheWorksheetThatItShows(browser) {
     await make(url, story, { A1: "first" });
     const page = await person(browser, "Ada Lace");
     await open(page, url, story);

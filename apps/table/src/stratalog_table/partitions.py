@@ -41,7 +41,7 @@ COLLECTIONS = ("file", "of", "unreferenced", "job", "at", "inner", "source", "co
 class CreateTable(msgspec.Struct, frozen=True, omit_defaults=True):
     """A table's row key, its first partitions, its value columns and the retention of its data files.
 
-    ``data`` is the location of the data files, if this program manages them.
+    ``data`` is the location of the data files. It is empty if another program manages these files.
     """
 
     schema: Schema
@@ -169,7 +169,7 @@ def extend_partition_tree(draft: Draft, args: Any) -> None:
 
 
 def purge(draft: Draft, args: Any) -> None:
-    """Delete at most ``limit`` of the rows that clears left behind.
+    """Delete at most ``limit`` of the rows that `clear_files`, `reinitialise` and `initialise_partitions` left behind.
 
     If no such row remains, record in the metadata that the old collections are purged.
     """
