@@ -220,8 +220,9 @@ export const network = ({ url, story, two }) => ({
     const [request] = await Promise.all([ada.waitForRequest("**/load?at=3*"), move(ada, 3)]);
     // The page asks for the facts of a version after it has shown the version.
     await Promise.all([ada.waitForResponse("**/activity?before=5&limit=1*"), move(ada, 4)]);
+    const late = ada.waitForResponse((response) => response.request() === request);
     answer.open();
-    await (await request.response()).finished();
+    await late;
     await showVersion(ada, 2);
     await Promise.all([ada.waitForResponse("**/activity?before=2&limit=1*"), move(ada, 1)]);
     assert.deepEqual(await shownCells(ada), {});
@@ -238,8 +239,9 @@ export const network = ({ url, story, two }) => ({
     await ada.route("**/entries?after=1*", slow);
     const [request] = await Promise.all([ada.waitForRequest("**/entries?after=1*"), move(ada, 3)]);
     await showVersion(ada, 4);
+    const late = ada.waitForResponse((response) => response.request() === request);
     answer.open();
-    await (await request.response()).finished();
+    await late;
     for (const text of ["fifth", "sixth"]) await people.write(url, story, "A1", text);
     await people.hasVersion(ada, 7);
     await showVersion(ada, 6);
