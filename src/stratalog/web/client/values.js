@@ -41,6 +41,9 @@ export function encode(value) {
   return `{${names.map((name) => `${JSON.stringify(escape + name)}:${encode(value[name])}`).join()}}`;
 }
 
+/** The size of a canonical value's JSON text in UTF-8. */
+export const encodedBytes = (value) => new TextEncoder().encode(encode(value)).length;
+
 /** Return the frozen value of `plain`, which JSON.parse has made from a text of `encode`. Throws `invalid`. */
 export function decode(plain) {
   if (Array.isArray(plain)) return Object.freeze(plain.map(decode));
