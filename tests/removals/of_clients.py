@@ -233,9 +233,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B340",
         (
             Edit(
-                "src/stratalog/web/client/confirmed.js",
-                "new TextEncoder().encode(encode(row.args)).length",
-                "encode(row.args).length",
+                "src/stratalog/web/client/values.js",
+                "new TextEncoder().encode(encode(value)).length",
+                "encode(value).length",
             ),
         ),
         IN_NODE,

@@ -62,12 +62,38 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B675",
-        (Edit(CYCLE, "PUSH_BYTES_TARGET = 256 * 1024", "PUSH_BYTES_TARGET = 1024 * 1024"),),
+        (Edit(CYCLE, "PUSH_BYTES_TARGET = 192 * 1024", "PUSH_BYTES_TARGET = 256 * 1024"),),
         (f"{REFUSALS}::test_a_push_fits_the_time_that_a_server_gives_a_slow_network",),
     ),
     Removal(
         "B675",
-        (Edit(f"{WEB}/syncCycle.js", "PUSH_TEXT_TARGET = 256 * 1024", "PUSH_TEXT_TARGET = 1024 * 1024"),),
+        (Edit(f"{WEB}/syncCycle.js", "PUSH_BYTES_TARGET = 192 * 1024", "PUSH_BYTES_TARGET = 256 * 1024"),),
+        IN_NODE,
+    ),
+    Removal(
+        "B675",
+        (
+            Edit(
+                "src/stratalog/client/local.py",
+                "len(msgspec.msgpack.encode(waiting.mutation(client)))",
+                "len(waiting.args)",
+            ),
+        ),
+        (f"{REFUSALS}::test_a_push_fits_the_time_that_a_server_gives_a_slow_network",),
+    ),
+    Removal(
+        "B675",
+        (Edit(f"{WEB}/local.js", "encodedBytes(this.mutation(waiting))", "encodedBytes(waiting.args)"),),
+        IN_NODE,
+    ),
+    Removal(
+        "B675",
+        (Edit(f"{WEB}/values.js", "new TextEncoder().encode(encode(value)).length", "encode(value).length"),),
+        IN_NODE,
+    ),
+    Removal(
+        "B675",
+        (Edit(f"{WEB}/transfer.js", 'new Blob([body ?? ""]).size', "body?.size ?? body?.length ?? 0"),),
         IN_NODE,
     ),
     Removal(
@@ -128,12 +154,23 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{WEB}/live.js",
-                "      if (INVALID_MESSAGE.has(code) && this.id) this.#forgetShown(code, reason);\n",
+                "      else if (this.#tried !== null) this.#suspect(this.#tried, code, reason);\n",
                 "",
             ),
         ),
         IN_NODE,
     ),
+    Removal(
+        "B679",
+        (Edit(f"{WEB}/live.js", "const isRefused = text === this.#suspected && text", "const isRefused = text"),),
+        IN_NODE,
+    ),
+    Removal(
+        "B679",
+        (Edit(f"{WEB}/live.js", "if (this.#suspected === null) this.#failures = 0;", "this.#failures = 0;"),),
+        IN_NODE,
+    ),
+    Removal("B679", (Edit(f"{WEB}/live.js", "packedBytes(decoded) > PRESENCE_BYTES_MAX", "false"),), IN_NODE),
     Removal(
         "B680",
         (Edit(f"{SHEET}/names.js", '.replace(/[\\uD800-\\uDBFF]$/, "")', ""),),

@@ -38,6 +38,7 @@ SILENCE_SECONDS_MAX = 30.0
 UPLOAD_BYTES_PER_SECOND_MIN = 4096
 UPLOAD_SECONDS_MAX = 300.0
 RETRY_AFTER_SECONDS_MAX = 300.0
+_KINDS: Mapping[int, type[StratalogError]] = {404: NotFound, 408: OutcomeUnknown, 413: LimitExceeded}
 Answer = TypeVar("Answer", Pushed, Pulled)
 
 
@@ -129,9 +130,6 @@ class HttpTransport:
         schemes = ("wss://",) if self._url.startswith("https:") else ("wss://", "ws://")
         if address.startswith(schemes):
             self._live = ServerAddress(address, self._document)
-
-
-_KINDS: Mapping[int, type[StratalogError]] = {404: NotFound, 408: OutcomeUnknown, 413: LimitExceeded}
 
 
 def document_of(url: str) -> str:

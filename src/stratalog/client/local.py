@@ -149,14 +149,14 @@ class Local:
     def batch(self, count_max: int, bytes_target: int) -> list[Waiting]:
         """Return the next mutations to send, from the oldest unanswered mutation on, within both limits.
 
-        Returns at least one mutation, even if this mutation is over ``bytes_target``. Returns none if all are answered.
+        ``bytes_target`` limits the mutations as a push sends them, but not the first. Returns none if all are answered.
         """
         start = self._file.first("SELECT min(sequence) FROM pending WHERE answer = ''")
         rows = self._file.read(f"{PENDING} WHERE sequence >= ? ORDER BY sequence LIMIT ?", start, count_max)
         batch: list[Waiting] = []
-        size = 0
+        client, size = self.client, 0
         for waiting in (Waiting(*row) for row in rows):
-            size += len(waiting.args)
+            size += len(msgspec.msgpack.encode(waiting.mutation(client)))
             if batch and size > bytes_target:
                 break
             batch.append(waiting)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from stratalog.codec import decode
 from stratalog.errors import Corrupt
 from stratalog.limits import INTEGER_MAX
-from stratalog.protocol.messages import Outcome, Status
+from stratalog.protocol.messages import Mutation, Outcome, Status
 from stratalog.protocol.rebase import Intent
 from stratalog.protocol.sync import Pushed
 
@@ -46,6 +47,10 @@ class Waiting(msgspec.Struct, frozen=True):
     def intent(self) -> Intent:
         """The mutation without its client and numbers."""
         return Intent(self.name, self.args)
+
+    def mutation(self, client: str) -> Mutation:
+        """Return the mutation as a push of ``client`` sends it."""
+        return Mutation(client=client, id=self.id, name=self.name, args=decode(self.args))
 
 
 class PushDecision(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 // backup, or replaced by another copy, may have lost some of these mutations. The client then reports the lost
 // mutations.
 
-import { encode } from "./values.js";
+import { encodedBytes } from "./values.js";
 
 const COUNT_MAX = 1000;
 const BYTES_MAX = 16 * 1024 * 1024; // of the arguments as JSON text in UTF-8
@@ -41,7 +41,7 @@ export class Confirmed {
   }
 
   #size(row) {
-    if (!this.#sizes.has(row)) this.#sizes.set(row, new TextEncoder().encode(encode(row.args)).length);
+    if (!this.#sizes.has(row)) this.#sizes.set(row, encodedBytes(row.args));
     return this.#sizes.get(row);
   }
 }

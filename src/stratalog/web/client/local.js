@@ -8,7 +8,7 @@ import { within } from "./database.js";
 import { State } from "./draft.js";
 import { StratalogError } from "./errors.js";
 import { COMMITTED, NEVER, OPEN, REFUSED } from "./pushDecision.js";
-import { canonical } from "./values.js";
+import { canonical, encodedBytes } from "./values.js";
 
 const PENDING_MAX = 10_000;
 const FAILURES_MAX = 1000;
@@ -93,18 +93,23 @@ export class Local {
 
   /**
    * Return the mutations to send next: at most `countMax` durable mutations, from the oldest unanswered mutation on.
-   * All arguments together have at most `textTarget` characters of JSON, unless the first mutation alone has more.
+   * Together they have at most `bytesTarget` bytes as a push sends them, unless the first mutation alone has more.
    */
-  batch(countMax, textTarget) {
+  batch(countMax, bytesTarget) {
     const start = this.pending.findIndex(({ answer }) => !answer);
     const batch = [];
     let size = 0;
     for (const waiting of start < 0 ? [] : this.pending.slice(start, start + countMax)) {
-      size += JSON.stringify(waiting.args).length;
-      if (!waiting.isDurable || (batch.length && size > textTarget)) break;
+      size += encodedBytes(this.mutation(waiting));
+      if (!waiting.isDurable || (batch.length && size > bytesTarget)) break;
       batch.push(waiting);
     }
     return batch;
+  }
+
+  /** Return a pending mutation as a push sends it. */
+  mutation({ id, name, args }) {
+    return { client: this.client, id, name, args };
   }
 
   /** Call this method before sending `batch`, because the server may commit a mutation as soon as it arrives. */

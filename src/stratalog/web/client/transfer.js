@@ -35,5 +35,5 @@ export async function fetchBody(url, options = {}, silenceMs = SILENCE_MS_MAX) {
   }
 }
 
-/** The size of a body: a text's UTF-16 units, or a Blob's bytes. */
-const sizeOf = (body) => body?.size ?? body?.length ?? 0;
+/** The size of a body in bytes. A text is sent in UTF-8. */
+const sizeOf = (body) => new Blob([body ?? ""]).size;
