@@ -20,6 +20,7 @@ SHOWN = [
     (DAY, "[$-F800]dddd\\,\\ mmmm\\ dd\\,\\ yyyy", "Friday, March 01, 2024", "dddd\\,\\ mmmm\\ dd\\,\\ yyyy"),
     (DAY, "hh:mm:ss.000", "14:09:36", "hh:mm:ss"),
     (DAY, "d-mmm-yy", "1-Mar-24", "d-mmm-yy"),
+    (DAY, "hhhh:mm", "14:09", "hh:mm"),
     (HOURS, "[h]:mm:ss", "26:05:00", "[h]\\:mm:ss"),
     (-1234.5, "#,##0.00;[RED]\\-#,##0.00", "-1,234.50", "#,##0.00;\\-#,##0.00"),
     (-1234.5, "#,##0_);[Red](#,##0)", "(1,235)", "#,##0;(#,##0)"),
@@ -56,7 +57,7 @@ def test_a_format_that_the_engine_does_not_know_is_reported(sheets: Sheets) -> N
 
 
 @pytest.mark.parametrize(
-    "code", ["@", "(@)", "0;-0;;@", '"Ee"0', "yyyy\\-mm\\-dd\\Thh:mm:ss", "[>=1000]0;0", "0\\ \\m"]
+    "code", ["@", "(@)", "0;-0;;@", '"Ee"0', '0 "hhhh:"', "yyyy\\-mm\\-dd\\Thh:mm:ss", "[>=1000]0;0", "0\\ \\m"]
 )
 def test_a_code_that_both_programs_read_alike_is_unchanged(code: str) -> None:
     assert file_code(engine_code(code)) == engine_code(code) == code
