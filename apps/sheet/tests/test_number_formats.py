@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from datetime import UTC, datetime, timedelta
 
 import openpyxl
@@ -10,6 +11,8 @@ import pytest
 
 from stratalog_sheet import Sheets
 from stratalog_sheet.number_formats import engine_code, file_code
+from stratalog_sheet.xlsx_export import write_workbook
+from stratalog_sheet.xlsx_markup import MAIN
 
 DAY = datetime(2024, 3, 1, 14, 9, 36, tzinfo=UTC).replace(tzinfo=None)
 HOURS = timedelta(hours=26, minutes=5)
@@ -54,6 +57,20 @@ def test_a_format_that_the_engine_does_not_know_is_reported(sheets: Sheets) -> N
     sheet = sheets.import_file("acme", "plan", out.getvalue(), file_name="plan.xlsx")
     [lost] = sheet.files.import_report().findings
     assert (lost.code, lost.where) == ("number-format", ["# ?/?", "[mm]:ss"])
+
+
+def test_the_axis_of_an_exported_chart_has_the_format_of_other_programs() -> None:
+    spaces = 'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart"'
+    parts = {
+        "xl/styles.xml": f'<styleSheet xmlns="{MAIN}"/>',
+        "xl/sharedStrings.xml": f'<sst xmlns="{MAIN}"/>',
+        "xl/workbook.xml": f'<workbook xmlns="{MAIN}"/>',
+        "xl/charts/chart1.xml": f'<c:valAx {spaces}><c:numFmt formatCode="hhhh:mm&quot; h&quot;"/></c:valAx>',
+    }
+    files = [{"path": path, "content": content} for path, content in parts.items()]
+    exported, _ = write_workbook({"files": files, "names": {}, "sheets": []})
+    chart = zipfile.ZipFile(io.BytesIO(exported)).read("xl/charts/chart1.xml").decode()
+    assert "formatCode='[h]:mm\" h\"'" in chart
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ class _Export:
                 self._repair_sheet(path, self._sheets[int(match[1])], strings, styles.text_styles)
             elif path.startswith("xl/charts/chart"):
                 writer = OrderRepair(path, _unbounded())
-                self._parts[path] = HEAD + writer.rewritten([self._parts[path].encode()])
+                self._parts[path] = HEAD + writer.rewritten([_with_file_codes(self._parts[path]).encode()])
             else:
                 self._parts[path] = self._parts[path].strip()
         self._parts["xl/sharedStrings.xml"] = HEAD + strings.written()
@@ -185,7 +185,7 @@ def _image(address: str) -> bytes:
 
 
 def _with_file_codes(text: str) -> str:
-    """Return the styles part with the number formats of .xlsx in place of the engine's."""
+    """Return the part of the styles or of a chart with the number formats of .xlsx in place of the engine's."""
     return FORMAT_CODE.sub(lambda match: escape(file_code(_unescaped(match[0])), {'"': "&quot;"}), text)
 
 
