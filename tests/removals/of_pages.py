@@ -102,7 +102,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B570",
         (
-            Edit(f"{SHEET}/xlsx_repair.py", "if _is_beyond(name, attributes):", "if False:"),
+            Edit(f"{SHEET}/xlsx_repair.py", "if _is_beyond(name, attributes) or (", "if ("),
             Edit(
                 f"{SHEET}/xlsx_repair.py",
                 "if column >= FILE_COLUMNS_MAX or row >= FILE_ROWS_MAX:",
