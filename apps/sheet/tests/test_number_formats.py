@@ -6,6 +6,7 @@ The formats lose some details, such as colours, padding and fractions of seconds
 from __future__ import annotations
 
 import io
+import zipfile
 from datetime import UTC, datetime, timedelta
 
 import openpyxl
@@ -13,6 +14,8 @@ import pytest
 
 from stratalog_sheet import Sheets
 from stratalog_sheet.number_formats import engine_code, file_code
+from stratalog_sheet.xlsx_export import write_workbook
+from stratalog_sheet.xlsx_markup import MAIN
 
 DAY = datetime(2024, 3, 1, 14, 9, 36, tzinfo=UTC).replace(tzinfo=None)
 HOURS = timedelta(hours=26, minutes=5)
@@ -23,6 +26,7 @@ SHOWN = [
     (DAY, "[$-F800]dddd\\,\\ mmmm\\ dd\\,\\ yyyy", "Friday, March 01, 2024", "dddd\\,\\ mmmm\\ dd\\,\\ yyyy"),
     (DAY, "hh:mm:ss.000", "14:09:36", "hh:mm:ss"),
     (DAY, "d-mmm-yy", "1-Mar-24", "d-mmm-yy"),
+    (DAY, "hhhh:mm", "14:09", "hh:mm"),
     (HOURS, "[h]:mm:ss", "26:05:00", "[h]\\:mm:ss"),
     (-1234.5, "#,##0.00;[RED]\\-#,##0.00", "-1,234.50", "#,##0.00;\\-#,##0.00"),
     (-1234.5, "#,##0_);[Red](#,##0)", "(1,235)", "#,##0;(#,##0)"),
@@ -58,8 +62,22 @@ def test_a_format_that_the_engine_does_not_know_is_reported(sheets: Sheets) -> N
     assert (lost.code, lost.where) == ("number-format", ["# ?/?", "[mm]:ss"])
 
 
+def test_the_axis_of_an_exported_chart_has_the_format_of_other_programs() -> None:
+    spaces = 'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart"'
+    parts = {
+        "xl/styles.xml": f'<styleSheet xmlns="{MAIN}"/>',
+        "xl/sharedStrings.xml": f'<sst xmlns="{MAIN}"/>',
+        "xl/workbook.xml": f'<workbook xmlns="{MAIN}"/>',
+        "xl/charts/chart1.xml": f'<c:valAx {spaces}><c:numFmt formatCode="hhhh:mm&quot; h&quot;"/></c:valAx>',
+    }
+    files = [{"path": path, "content": content} for path, content in parts.items()]
+    exported, _ = write_workbook({"files": files, "names": {}, "sheets": []})
+    chart = zipfile.ZipFile(io.BytesIO(exported)).read("xl/charts/chart1.xml").decode()
+    assert "formatCode='[h]:mm\" h\"'" in chart
+
+
 @pytest.mark.parametrize(
-    "code", ["@", "(@)", "0;-0;;@", '"Ee"0', "yyyy\\-mm\\-dd\\Thh:mm:ss", "[>=1000]0;0", "0\\ \\m"]
+    "code", ["@", "(@)", "0;-0;;@", '"Ee"0', '0 "hhhh:"', "yyyy\\-mm\\-dd\\Thh:mm:ss", "[>=1000]0;0", "0\\ \\m"]
 )
 def test_a_code_with_the_same_meaning_in_the_engine_and_in_files_is_unchanged(code: str) -> None:
     assert file_code(engine_code(code)) == engine_code(code) == code

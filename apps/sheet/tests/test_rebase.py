@@ -83,6 +83,13 @@ def test_the_conflicts_of_a_large_table_take_time_in_proportion_to_its_cells() -
     assert {case: result["reads"] for case, result in results.items() if result["reads"] > READS_MAX} == {}
 
 
+def test_a_page_reports_once_that_a_command_moves_cut_cells() -> None:
+    arguments = [str(HERE / "cut.mjs"), str(install_engine()), str(PAGE)]
+    done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["The cells that you cut have changed. Cut them again."]
+
+
 def test_a_duplication_refused_by_the_engine_leaves_an_open_model_unchanged(sheet: Sheet) -> None:
     copied = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetNameTo": "Copy"}
     sheet.set("A1", "text")

@@ -22,8 +22,8 @@ from apps.sheet.tests.helpers import put, revision
 from stratalog_sheet import Sheet, Sheets
 from stratalog_sheet.array_formulas import is_array
 from stratalog_sheet.file_reports import Findings
-from stratalog_sheet.xlsx_export import _Export
-from stratalog_sheet.xlsx_markup import MAIN, Allowance
+from stratalog_sheet.xlsx_export import _Export, write_workbook
+from stratalog_sheet.xlsx_markup import MAIN, RELATIONSHIPS, Allowance
 from stratalog_sheet.xlsx_repair import DrawingRepair, Literals, SheetRepair
 
 pytestmark = pytest.mark.slow
@@ -263,6 +263,40 @@ def test_an_export_leaves_out_a_name_of_a_range_after_the_last_column_of_a_file(
     assert "$XFD$1" in export._defined("near", "Sheet1!XFD1", listed)
     assert export._defined("far", "Sheet1!XFD1:XFE1", listed) == ""
     assert [found.where for found in export.findings.report().findings] == [["far"]]
+
+
+def test_an_export_leaves_out_tables_and_formulas_with_cells_after_the_last_column_of_a_file() -> None:
+    head = f'<worksheet xmlns="{MAIN}" xmlns:r="{RELATIONSHIPS}">'
+    formulas = {"A1": "SUM(xfd1:XFE3)", "A2": 'LEN("XFE1")', "A3": "COLUMN(XFD:XFD)", "A4": "'S'!$XFE$1"}
+    cells = "".join(f'<c r="{cell}"><f>{formula}</f><v>7</v></c>' for cell, formula in formulas.items())
+    ranges = {1: "A9:B10", 2: "XFD9:XFE10", 3: "XFE9:XFF10"}
+    tables = "".join(f'<tablePart r:id="rId{number}" />' for number in ranges)
+    links = "".join(f'<Relationship Id="rId{number}" Target="../tables/table{number}.xml" />' for number in ranges)
+    page = '<Relationship Id="rId4" Target="https://example.org/" TargetMode="External" />'
+    parts = {
+        **{f"xl/tables/table{number}.xml": f'<table id="{number}" ref="{table}"/>' for number, table in ranges.items()},
+        "xl/worksheets/sheet0.xml": f'{head}<sheetData><row r="1">{cells}</row></sheetData>'
+        f'<tableParts count="3">{tables}</tableParts></worksheet>',
+        "xl/styles.xml": f'<styleSheet xmlns="{MAIN}"/>',
+        "xl/sharedStrings.xml": f'<sst xmlns="{MAIN}"/>',
+        "xl/workbook.xml": f'<workbook xmlns="{MAIN}"/>',
+        "xl/worksheets/_rels/sheet0.xml.rels": f"<Relationships>{links}{page}</Relationships>",
+    }
+    files = [{"path": path, "content": content} for path, content in parts.items()]
+    sheet = {"name": "Wide", "figures": 0, "validations": 0, "pivots": 0}
+    exported, report = write_workbook({"files": files, "names": {}, "sheets": [sheet]})
+    archive = zipfile.ZipFile(io.BytesIO(exported))
+    assert [name for name in archive.namelist() if "tables" in name] == ["xl/tables/table1.xml"]
+    written = archive.read("xl/worksheets/sheet0.xml").decode()
+    assert re.findall('r:id="([^"]*)"', written) == ["rId1"]
+    assert re.findall("<f>([^<]*)</f>", written) == ['LEN("XFE1")', "COLUMN(XFD:XFD)"]
+    assert written.count("<v>7</v>") == 4
+    kept = archive.read("xl/worksheets/_rels/sheet0.xml.rels").decode()
+    assert re.findall('Id="([^"]*)"', kept) == ["rId1", "rId4"]
+    assert {lost.code: lost.where for lost in report.findings} == {
+        "beyond-tables": ["Wide!XFD9:XFE10", "Wide!XFE9:XFF10"],
+        "beyond-formulas": ["Wide!A1", "Wide!A4"],
+    }
 
 
 def test_an_export_retains_the_last_columns_of_a_range_that_exceeds_a_file() -> None:

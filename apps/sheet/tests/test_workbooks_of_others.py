@@ -29,6 +29,7 @@ from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.formulas import without_single_ranges
 from stratalog_sheet.workbook_names import WorkbookNames
 from stratalog_sheet.xlsx_cells import CellContext, SheetWriter, without_empty_cells
+from stratalog_sheet.xlsx_import import read_workbook
 from stratalog_sheet.xlsx_markup import MAIN, Allowance
 from stratalog_sheet.xlsx_repair import OrderRepair
 
@@ -167,6 +168,14 @@ def test_a_chart_whose_series_has_a_title_that_is_no_cell_is_imported_without_th
     assert codes(sheet.files.import_report()) == {"chart-text": 1}
     (chart,) = reopened(sheet.export()).active._charts
     assert [series.val.numRef.f.replace("'", "") for series in chart.series] == ["S!A1:A3"]
+
+
+def test_the_title_of_an_axis_after_a_series_of_a_defined_name_is_imported() -> None:
+    book = book_with_chart("Sums")
+    book.active._charts[0].x_axis.title = "Months"
+    workbook = read_workbook(saved(book))
+    assert "Months" in workbook.files["xl/charts/chart1.xml"]
+    assert codes(workbook.report) == {}
 
 
 def test_each_rule_of_a_range_is_imported_and_a_rule_of_another_kind_is_reported(sheets: Sheets) -> None:

@@ -365,12 +365,18 @@ def test_data_files_that_cannot_be_reached_are_no_usage_error(run: Run, monkeypa
 
     for name in ("_dataset", "_is_intact"):
         monkeypatch.setattr(DataFiles, name, away)
-    for name in ("write_with", "delete"):
+    for name in ("_write", "delete"):
         monkeypatch.setattr(DataFolder, name, away)
     for command in (
         ["scan", "acme/events"],
         ["scan", "acme/events", "--output", "found.parquet"],
         ["ingest", "acme/events", "1.parquet"],
         ["delete", "acme/events", "--yes"],
+        ["adopt", "acme/events", "--yes"],
+        ["create", "acme/other", "--key", "id:long"],
+        ["delete", "acme/other", "--yes"],
     ):
+        assert "cannot be reached" in run(*command, code=5)
+    monkeypatch.setattr(DataFolder, "is_vacant", away)
+    for command in (["adopt", "acme/events", "--yes"], ["create", "acme/third", "--key", "id:long"]):
         assert "cannot be reached" in run(*command, code=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,26 @@ def test_storage_that_fails_one_request_sets_no_file_aside(
     assert [*table.at().damaged()] == []
     assert maintain(table, data_files).faults == ()
     assert rows_in(table, data_files) == all_of(900)
+
+
+@pytest.mark.parametrize(
+    "error", [pa.ArrowMemoryError("malloc failed"), OSError(errno.ENOSPC, "no space left")], ids=["memory", "disk"]
+)
+def test_a_file_that_this_machine_cannot_check_is_not_reported_as_damaged(
+    made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    table, data_files = made
+
+    def away(self: DataFiles, filename: str) -> None:
+        raise OSError("AWS Error SLOW_DOWN")
+
+    def fail(*rest: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(DataFiles, "_dataset", away)
+    monkeypatch.setattr(pq, "ParquetFile", fail)
+    with pytest.raises(type(error), match=str(error.args[-1])):
+        data_files.read(table.at().file_references()[0].filename, data_files.schema.full_region())
 
 
 def test_a_file_that_cannot_be_deleted_does_not_stop_the_collection(

@@ -26,6 +26,7 @@ TOKEN = re.compile(
     r"""
     (?P<literal>"[^"]*"?|\\.)
     |(?P<padding>_.|\*.)
+    |(?P<hours>\[h+\]:?)
     |(?P<bracket>\[[^\]]*\])
     |(?P<noon>am/pm|a/p)
     |(?P<exponent>(?<=[0\#?.])e[+-][0\#?]+)
@@ -42,7 +43,6 @@ OF_ENGINE = re.compile(
 )
 SYMBOL = re.compile(r"\[\$([^\]-]*)(?:-[^\]]*)?\]")
 COLOR = re.compile(r"\[(?:black|blue|cyan|green|magenta|red|white|yellow|color ?[0-9]+)\]", re.IGNORECASE)
-HOURS = re.compile(r"\[h+\]", re.IGNORECASE)
 
 
 def engine_code(code: str) -> str:
@@ -55,9 +55,7 @@ def engine_code(code: str) -> str:
         return code  # the import treats texts in such a format itself
     if len(sections) in (2, 3) and any(token == ("other", "@") for token in sections[-1]):
         sections.pop()  # only the fourth section of the engine is for texts
-    converted = ";".join(map(_for_engine, sections))
-    # Without the escape, the engine would read the hours of a duration as the hours of a day.
-    return converted.replace("hhhh:", "hhhh\\:")
+    return ";".join(map(_for_engine, sections))
 
 
 def file_code(code: str) -> str:
@@ -84,18 +82,20 @@ def _for_engine(section: list[tuple[str, str]]) -> str:
 def _token_for_engine(kind: str, text: str, is_fraction: bool) -> str:
     if kind in ("padding", "fraction"):
         return ""
+    if kind == "hours":
+        # Without the escape, the engine would read the hours of a duration as the hours of a day.
+        return "hhhh\\:" if text.endswith(":") else "hhhh"
     if kind == "bracket":
         return _bracket_for_engine(text)
     if kind in ("noon", "exponent"):
         return "a" if kind == "noon" else "e"
     if kind == "date":
-        return {"h": "hh", "mmmmm": "mmm"}.get(text.lower(), text.lower())
+        date = text.lower()
+        return "hh" if date.startswith("h") else {"mmmmm": "mmm"}.get(date, date)
     return "#" if text == "?" and not is_fraction else text
 
 
 def _bracket_for_engine(text: str) -> str:
-    if HOURS.fullmatch(text):
-        return "hhhh"
     if COLOR.fullmatch(text):
         return ""
     symbol = SYMBOL.fullmatch(text)

@@ -17,13 +17,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from stratalog_sheet.cells import column_number
 from stratalog_sheet.file_reports import FileReport, Findings
 from stratalog_sheet.formulas import quote_sheet, tokens, unquote_sheet
 from stratalog_sheet.number_formats import file_code
 from stratalog_sheet.xlsx_markup import Allowance
 from stratalog_sheet.xlsx_parts import StylesWriter
-from stratalog_sheet.xlsx_repair import FILE_COLUMNS_MAX, DrawingRepair, Literals, OrderRepair, SheetRepair
+from stratalog_sheet.xlsx_repair import DrawingRepair, Literals, OrderRepair, SheetRepair, is_after_last_column
 
 __all__ = ["write_workbook"]
 
@@ -33,9 +32,11 @@ SHEET = re.compile(r"xl/worksheets/sheet(\d+)\.xml")
 DATA = re.compile(r"data:image/[\w.+-]+;base64,([A-Za-z0-9+/=\s]*)")
 RELATIONSHIP = re.compile(r"<Relationship\b[^>]*?/>")
 TARGET = re.compile(r'\bTarget="([^"]*)"')
+EXTERNAL = 'TargetMode="External"'
 ID = re.compile(r'\bId="([^"]*)"')
 FORMAT_CODE = re.compile(r'(?<=\bformatCode=")[^"]*')
 SHEET_NAME = re.compile(r'<sheet\b[^>]*?\bname="([^"]*)"')
+TABLE_RANGE = re.compile(r'<table\b[^>]*?\bref="([^"]*)"')
 STATE = re.compile(r'<sheet\b[^>]*?\bstate="([^"]*)"')
 NORMAL = (
     '<cellStyleXfs count="1"><xf numFmtId="0" fontId="0" fillId="0" borderId="0"/></cellStyleXfs>',
@@ -88,14 +89,16 @@ class _Export:
                 self._repair_sheet(path, self._sheets[int(match[1])], strings, styles.text_styles)
             elif path.startswith("xl/charts/chart"):
                 writer = OrderRepair(path, _unbounded())
-                self._parts[path] = HEAD + writer.rewritten([self._parts[path].encode()])
-            else:
+                self._parts[path] = HEAD + writer.rewritten([_with_file_codes(self._parts[path]).encode()])
+            elif path in self._parts:  # the repair of a sheet may have removed a table
                 self._parts[path] = self._parts[path].strip()
         self._parts["xl/sharedStrings.xml"] = HEAD + strings.written()
         self._parts["xl/workbook.xml"] = self._workbook(self._parts["xl/workbook.xml"])
 
     def _repair_sheet(self, path: str, sheet: Mapping[str, Any], strings: Literals, text_styles: set[int]) -> None:
-        writer = SheetRepair(path, _unbounded(), sheet["name"], strings, text_styles, self.findings)
+        self._drop_tables(path, sheet["name"])
+        missing = self._drop_links(path)
+        writer = SheetRepair(path, _unbounded(), sheet["name"], strings, text_styles, self.findings, missing)
         self._parts[path] = HEAD + writer.rewritten([self._parts[path].encode()])
         if (lost := sheet["validations"] - writer.validations) > 0:
             self.findings.add("validation", "validations that .xlsx does not know are left out", sheet["name"], lost)
@@ -110,30 +113,39 @@ class _Export:
         path = f"xl/drawings/drawing{number[1]}.xml"
         drawn = 0
         if path in self._parts:
-            links = f"xl/drawings/_rels/drawing{number[1]}.xml.rels"
-            missing = self._drop_links(links)
-            writer = DrawingRepair(path, _unbounded(), missing)
+            writer = DrawingRepair(path, _unbounded(), self._drop_links(path))
             self._parts[path] = HEAD + writer.rewritten([self._parts[path].encode()])
             drawn = writer.anchors
         if (lost := sheet["figures"] - drawn) > 0:
             text = "images and charts that .xlsx does not know are left out"
             self.findings.add("figure", text, sheet["name"], lost)
 
+    def _drop_tables(self, sheet_path: str, sheet: str) -> None:
+        """Remove a sheet's tables with columns that a file cannot contain, and report them."""
+        for target in TARGET.findall(self._parts.get(_links_of(sheet_path), "")):
+            path = _goal(sheet_path, target)
+            match = TABLE_RANGE.search(self._parts.get(path, "")) if path.startswith("xl/tables/") else None
+            if match and is_after_last_column(match[1]):
+                del self._parts[path]
+                text = "tables with columns after column XFD are left out"
+                self.findings.add("beyond-tables", text, f"{sheet}!{match[1]}")
+
     def _drop_links(self, path: str) -> set[str]:
-        """Remove relationships to missing parts, and return their ids."""
-        missing: set[str] = set()
+        """Remove a part's relationships to missing parts, and return their ids."""
+        links, missing = _links_of(path), set[str]()
 
         def retained(match: re.Match[str]) -> str:
             target, id = TARGET.search(match[0]), ID.search(match[0])
             assert target is not None, match[0]
             assert id is not None, match[0]
-            goal = posixpath.normpath(posixpath.join("xl/drawings", target[1]))
-            if goal in self._parts or goal in self._images:
+            goal = _goal(path, target[1])
+            if goal in self._parts or goal in self._images or EXTERNAL in match[0]:
                 return match[0]
             missing.add(id[1])
             return ""
 
-        self._parts[path] = RELATIONSHIP.sub(retained, self._parts.get(path, ""))
+        if links in self._parts:
+            self._parts[links] = RELATIONSHIP.sub(retained, self._parts[links])
         return missing
 
     def _workbook(self, text: str) -> str:
@@ -158,11 +170,22 @@ class _Export:
         if sheet not in listed:
             self.findings.add("name", "names of ranges in missing sheets are left out", name)
             return ""
-        if any(column_number(letters) >= FILE_COLUMNS_MAX for letters in re.findall("[A-Z]+", cells)):
+        if is_after_last_column(cells):
             self.findings.add("name", "names of ranges after column XFD are left out", name)
             return ""
         called = _unescaped(written[listed.index(sheet)])
         return f"<definedName name={quoteattr(name)}>{escape(quote_sheet(called))}!{_fixed(cells)}</definedName>"
+
+
+def _links_of(path: str) -> str:
+    """Return the path of the relationships of a part."""
+    folder, _, file = path.rpartition("/")
+    return f"{folder}/_rels/{file}.rels"
+
+
+def _goal(path: str, target: str) -> str:
+    """Return the path of the part to which a relationship of the part ``path`` refers."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
 
 
 def _fixed(cells: str) -> str:
@@ -185,7 +208,7 @@ def _image(address: str) -> bytes:
 
 
 def _with_file_codes(text: str) -> str:
-    """Return the styles part with the number formats of .xlsx in place of the engine's."""
+    """Return the part of the styles or of a chart with the number formats of .xlsx in place of the engine's."""
     return FORMAT_CODE.sub(lambda match: escape(file_code(_unescaped(match[0])), {'"': "&quot;"}), text)
 
 

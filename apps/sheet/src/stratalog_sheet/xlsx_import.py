@@ -306,7 +306,7 @@ class _FigureWriter(PartWriter):
             self.skip()
             return
         elif name in CHART_TEXTS and not self.is_skipping:
-            self._text_start = len(self._out)
+            self._text_start, self._is_literal = len(self._out), False
         elif name == "c:f" and not self.is_skipping:
             self._range = []
         elif prefix == "xdr" and local in ("sp", "cxnSp", "grpSp"):
@@ -327,7 +327,7 @@ class _FigureWriter(PartWriter):
                 del self._out[self._text_start :]
                 text = "titles and labels of chart series that are not in cells are not kept"
                 self._findings.add("chart-text", text, self._sheet)
-            self._text_start, self._is_literal = None, False
+            self._text_start = None
 
     def text(self, text: str) -> None:
         if self._range is None:

@@ -10,9 +10,10 @@ from xml.sax.saxutils import escape
 from stratalog_sheet.array_formulas import is_array
 from stratalog_sheet.cells import column_name, column_number, parse_cell
 from stratalog_sheet.file_reports import Findings
+from stratalog_sheet.formulas import tokens
 from stratalog_sheet.xlsx_markup import MAIN, Allowance, Attributes, PartReader, PartWriter, attribute_text
 
-__all__ = ["DrawingRepair", "Literals", "OrderRepair", "SheetRepair"]
+__all__ = ["DrawingRepair", "Literals", "OrderRepair", "SheetRepair", "is_after_last_column"]
 
 HOLE_MAX = 90
 RULE_OF_DATES = " date"
@@ -33,7 +34,7 @@ RANGES: Mapping[str, str] = {
 }
 """The elements of a worksheet that apply to ranges, each with the attribute that has its ranges."""
 
-LISTS = ("mergeCells", "hyperlinks", "dataValidations")
+LISTS = ("mergeCells", "hyperlinks", "dataValidations", "tableParts")
 """The elements that Excel refuses if they are empty."""
 
 DIGITS, LETTERS = "0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -173,11 +174,14 @@ class Literals(PartReader):
 
 
 class SheetRepair(OrderRepair):
-    """Rewrites one worksheet with plain formulas and typed values, and without rules that other programs refuse."""
+    """Rewrites one worksheet with plain formulas and typed values, and without rules that other programs refuse.
+
+    Leaves out the tables whose ids are ``missing``.
+    """
 
     def __init__(
         self, part: str, allowance: Allowance, sheet: str, strings: Literals, text_styles: Collection[int],
-        findings: Findings,
+        findings: Findings, missing: Collection[str] = (),
     ) -> None:  # fmt: skip
         super().__init__(part, allowance)
         self.validations = 0
@@ -186,6 +190,7 @@ class SheetRepair(OrderRepair):
         self._sheet = sheet
         self._strings = strings
         self._text_styles = text_styles
+        self._missing = missing
         self._findings = findings
         self._cell: dict[str, Any] | None = None
         self._text: list[str] | None = None
@@ -210,7 +215,7 @@ class SheetRepair(OrderRepair):
         else:
             if name in ("formula1", "formula2"):
                 self._text = []
-            if _is_beyond(name, attributes):
+            if _is_beyond(name, attributes) or (name == "tablePart" and attributes["r:id"] in self._missing):
                 self._beyond = name
             elif name == "col":
                 attributes |= {"max": str(min(int(attributes["max"]), FILE_COLUMNS_MAX))}
@@ -275,6 +280,11 @@ class SheetRepair(OrderRepair):
         if formula is None:
             kind, value = self._literal(attributes, value)
             self._write(retained, kind, "", value)
+        elif any(is_after_last_column(token.text) for token in tokens(formula) if token.kind in ("cell", "columns")):
+            text = "formulas with references after column XFD are written as values"
+            self._findings.add("beyond-formulas", text, f"{self._sheet}!{attributes['r']}")
+            kind, value = _computed(kind, value)
+            self._write(retained, kind, "", value)
         else:
             ref = of_formula.get("ref", retained["r"])
             array: Attributes = {}
@@ -302,6 +312,11 @@ class SheetRepair(OrderRepair):
             attributes = {**attributes, "t": kind}
         shown = f"<v>{escape(value)}</v>" if value is not None else ""
         self.write(f"<c{attribute_text(attributes)}>{formula}{shown}</c>")
+
+
+def is_after_last_column(cells: str) -> bool:
+    """Return whether a range has columns that a file cannot contain."""
+    return any(column_number(letters) >= FILE_COLUMNS_MAX for letters in re.findall("[A-Za-z]+", cells))
 
 
 def _is_beyond(name: str, attributes: Attributes) -> bool:

@@ -64,19 +64,17 @@ def opened_table(session: Session, name: str) -> Any:
 
 
 @contextmanager
-def reaching(data_files: Any) -> Iterator[None]:
-    """Turn an OSError of the data folder into Unavailable. Elsewhere an OSError concerns a file of the user."""
+def reaching(url: str) -> Iterator[None]:
+    """Turn an OSError of the data folder ``url`` into Unavailable. Elsewhere an OSError concerns a file of the user."""
     try:
         yield
     except OSError as exc:
-        raise Unavailable(
-            "the table's data files cannot be reached", data=data_files.folder.url, reason=str(exc)
-        ) from exc
+        raise Unavailable("the table's data files cannot be reached", data=url, reason=str(exc)) from exc
 
 
 def reached(data_files: Any, parts: Iterator[Any]) -> Iterator[Any]:
     """Yield the parts of a scan. Raises Unavailable, as in `reaching`."""
-    with reaching(data_files):
+    with reaching(data_files.folder.url):
         yield from parts
 
 

@@ -90,9 +90,10 @@ def create(
     others = tuple(value_column(column) for column in columns) if columns else None
     url = data_url(session, table, data)
     store = session.open(create=True)
-    made = module("table_creation").create_table(
-        store, *split_name(table), schema, edges, data=url, columns=others, retention_days=retention_days or 0
-    )
+    with reaching(url):
+        made = module("table_creation").create_table(
+            store, *split_name(table), schema, edges, data=url, columns=others, retention_days=retention_days or 0
+        )
     plain = {"table": table, "version": made.version, "data": url, "leaves": len(points) + 1}
     session.answer(plain, f"created {table}, data files in {url}")
 
@@ -142,7 +143,7 @@ def ingest(
     app = module("file_ingest")
     opened, data_files = opened_files(session, table)
     chosen = [app.input_file(Path(file), name or "") for file in files]
-    with progress("ingesting", None) as step, reaching(data_files):
+    with progress("ingesting", None) as step, reaching(data_files.folder.url):
         done = app.ingest_files(
             opened,
             data_files,

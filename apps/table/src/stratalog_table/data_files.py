@@ -165,12 +165,12 @@ class DataFiles:
         self.folder.path(filename)
         try:
             yield
-        except (FileNotFoundError, MemoryError):
+        except FileNotFoundError:
             raise
         except Invalid as exc:
             raise DataFileDamaged("a data file does not fit the table", filename=filename, reason=str(exc)) from exc
         except (pa.ArrowException, OSError) as exc:
-            if isinstance(exc, OSError) and exc.errno is not None:
+            if not _may_be_damage(exc):
                 raise
             # A failure of the storage is an OSError. It may have passed by now.
             if self._is_intact(filename) and isinstance(exc, OSError):
@@ -189,7 +189,9 @@ class DataFiles:
             try:
                 for _ in pq.ParquetFile(copied, page_checksum_verification=True).iter_batches(STREAMED_ROWS):
                     pass
-            except (pa.ArrowException, OSError):
+            except (pa.ArrowException, OSError) as exc:
+                if not _may_be_damage(exc):
+                    raise
                 return False
             return True
 
@@ -235,6 +237,11 @@ def intersection(left: Region, right: Region) -> Region:
         (max(a, c), d if b is None else b if d is None else min(b, d))
         for (a, b), (c, d) in zip(left, right, strict=True)
     )
+
+
+def _may_be_damage(exc: Exception) -> bool:
+    """Return whether the bytes of a file may be the cause of an error. Errors of the system have an ``errno``."""
+    return not isinstance(exc, MemoryError) and getattr(exc, "errno", None) is None
 
 
 def _count(data_files: DataFiles, rows: pa.Table, first: Any, region: Region) -> int:

@@ -79,7 +79,7 @@ def maintain(
         "lease_ms": round(lease * 1000),
     }
     while True:
-        with reaching(data_files):
+        with reaching(data_files.folder.url):
             done = module("maintenance").maintain_table(opened, data_files, **options)
         parts = [f"{done.splits} leaves split", f"{done.moved} references moved"]
         session.answer(done, ", ".join([*parts, f"{done.jobs} merged", f"{done.collected} collected"]))
@@ -100,7 +100,7 @@ def damaged(session: Session, table: str, retry: bool) -> None:
     opened = opened_table(session, table)
     if retry:
         data_files = module("rows").data_files_of(opened)
-        with reaching(data_files):
+        with reaching(data_files.folder.url):
             count = module("maintenance").retry_damaged(opened, data_files)
         note(f"{count} files can be read again")
     rows = ((file, [file.filename, file.reason]) for file in opened.at().damaged())

@@ -95,7 +95,7 @@ def delete(session: Session, table: str, yes: bool) -> None:
     data_files = module("rows").data_files_of(opened) if opened.at().meta.data else None
     if not yes:
         confirm(f"delete {table} with its {opened.version} versions and its data files?")
-    with reaching(data_files):
+    with reaching(data_files.folder.url if data_files else ""):
         count = module("collection").delete_table(opened, data_files)
     session.answer({"table": table, "deleted": True, "files": count}, f"deleted {table} and {count:,} data files")
 
@@ -117,10 +117,12 @@ def adopt(session: Session, table: str, data: str | None, yes: bool) -> None:
     folder = module("data_folder").DataFolder(
         url or module("locations").open_location(opened.store, opened.at().meta.data)
     )
-    module("rows").require_present(opened, folder)
+    with reaching(folder.url):
+        module("rows").require_present(opened, folder)
     if not yes:
         confirm(f"confirm that no other store uses its copy of {table}, and that no other table uses {folder.url}")
-    opened.register(folder).adopt()
+    with reaching(folder.url):
+        opened.register(folder).adopt()
     if url:
         opened.set_data(url)
     session.answer({"table": table, "data": folder.url}, f"{table} owns the data files in {folder.url}")
@@ -130,5 +132,6 @@ def _delete_unfinished(session: Session, table: str, opened: Any, yes: bool) -> 
     if not yes:
         confirm(f"delete {table}, whose creation did not finish?")
     default = default_data_url(session, table)
-    module("table_creation").delete_unfinished(opened, [default] if default else [])
+    with reaching(default):
+        module("table_creation").delete_unfinished(opened, [default] if default else [])
     session.answer({"table": table, "deleted": True, "files": 0}, f"deleted {table}, whose creation had not finished")

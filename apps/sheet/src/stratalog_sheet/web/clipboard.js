@@ -40,7 +40,8 @@ class Clipboard extends plugins.get("clipboard") {
       this.isPasting = false;
     }
     if (this.copiedData === cut && changes(command, cut)) this.copiedData = undefined;
-    if (this.copiedData) return;
+    // A command such as DELETE_CELL dispatches others inside `handle`, and the call for one of these may have reported.
+    if (this.copiedData || !this._isCutOperation) return;
     Object.assign(this, { status: "invisible", _isCutOperation: false });
     this.ui.notifyUI({ type: "warning", text: "The cells that you cut have changed. Cut them again.", sticky: false });
   }
