@@ -1,4 +1,4 @@
-"""A dry run writes nothing, and returns the counts that a poll would return if no record were in a step twice."""
+"""A dry run writes nothing, and returns the counts that a poll would return if the poll had no record twice."""
 
 from __future__ import annotations
 

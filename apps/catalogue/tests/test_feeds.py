@@ -219,6 +219,37 @@ def test_two_changes_of_a_feed_with_one_modification_time_are_both_stored(catalo
     assert b"second" in catalogue.records.get("source/books/1").body
 
 
+def test_two_records_of_one_id_on_two_pages_make_no_version_at_each_poll(catalogue: Catalogue, feed: Feed) -> None:
+    catalogue.add("books", **{**settings_of(feed), "time": ""})
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        if "from" in path:
+            return 200, {}, b'{"items":[{"id":1,"title":"a copy"}]}'
+        return 200, {}, b'{"items":[{"id":1,"title":"the first"}],"next":"/feed?from=1"}'
+
+    feed.answer = answer  # type: ignore[method-assign]
+    assert [catalogue.poll().taken.new for _ in range(3)] == [1, 0, 0]
+    (dry,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True)
+    assert (dry.taken.same, b"the first" in catalogue.records.get("source/books/1").body) == (2, True)
+
+
+def test_two_records_of_one_id_on_two_pages_of_a_harvest_make_no_version_at_each_harvest(
+    catalogue: Catalogue, repository: Repository
+) -> None:
+    real = repository.answer
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        status, given, body = real(path, headers)
+        return status, given, body.replace(b"<identifier>oai:x:3<", b"<identifier>oai:x:0<").replace(b"-04T", b"-01T")
+
+    repository.answer = answer  # type: ignore[method-assign]
+    catalogue.poll()
+    for _ in range(2):
+        catalogue.records.delete("catalogue/checkpoint/archive")
+        assert catalogue.poll().taken.new == 0
+    assert catalogue.records.stat("source/archive/oai:x:0").version == 1
+
+
 def test_a_redrive_of_an_earlier_response_replaces_no_later_content_of_the_same_time(
     catalogue: Catalogue, feed: Feed
 ) -> None:

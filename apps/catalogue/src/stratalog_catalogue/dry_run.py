@@ -24,21 +24,22 @@ def preview(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> IngestCounts:
-    """Return the counts that `take` would return for a step, if the step has no record twice. Raises Unavailable.
+    """Return the counts that `take` would return for a step, if the poll has no record twice. Raises Unavailable.
 
     The function writes nothing, not even a dead letter. It compares each record with the present state of the store. So
-    it counts both copies of a new record in one step as new, while `take` counts the second copy as same.
+    it counts both copies of a new record in one poll as new, while `take` counts the second copy as same.
     """
-    counts, seen = IngestCounts(), {stored_id(id) for id in step.present}
+    counts = IngestCounts()
+    step.seen.update(map(stored_id, step.present))
     for record in step.records:
         counts.read += 1
         progress(1)
         if isinstance(record, Unreadable):
             counts.failed += 1
             continue
-        is_first = stored_id(record.id) not in seen
+        is_first = stored_id(record.id) not in step.seen
         if step.is_complete or source.adapter != "folder":
-            seen.add(stored_id(record.id))
+            step.seen.add(stored_id(record.id))
         try:
             changes = _would_change(records, source, record, step, is_first)
         except Unavailable:
@@ -50,7 +51,7 @@ def preview(
         counts.new += changes and not record.deleted
         counts.same += not changes
     if step.is_complete and not counts.failed:
-        missing, counts.withheld = missing_records(records, source, seen, allow_deletions)
+        missing, counts.withheld = missing_records(records, source, step.seen, allow_deletions)
         living = (living_version(records, record_id, step.time_ms) for record_id in missing)
         counts.deleted += sum(version is not None for version in living)
     return counts

@@ -87,8 +87,9 @@ def poll_feed(
         if source.complete:
             yield Step(_all_pages(source, get, first), done, time_ms, True)
             return
+        seen: set[str] = set()
         for _, answer, is_last in _pages(source, get, first):
-            yield Step(_records(source, answer), done if is_last else dict(checkpoint), time_ms)
+            yield Step(_records(source, answer), done if is_last else dict(checkpoint), time_ms, seen=seen)
 
 
 def _pages(source: Source, get: Get, first: FeedPage) -> Iterator[tuple[str, FeedPage, bool]]:

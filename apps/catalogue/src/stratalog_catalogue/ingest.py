@@ -120,7 +120,7 @@ def take(
         intake.settle(stored)
     counts = intake.counts
     if step.is_complete and not counts.failed:
-        missing, counts.withheld = missing_records(records, source, intake.seen, allow_deletions)
+        missing, counts.withheld = missing_records(records, source, step.seen, allow_deletions)
         counts.deleted += sum(_delete(records, record_id, step.time_ms) for record_id in missing)
     return counts
 
@@ -171,16 +171,14 @@ class _Intake:
 
     def __init__(self, records: Records, source: Source, step: Step, progress: Callable[[int], None]) -> None:
         self.counts = IngestCounts()
-        self.seen: set[str] = {stored_id(id) for id in step.present}
-        """The ids of the records, if the step is a complete state or a page. A file may have too many ids."""
-
         self._records = records
         self._source = source
         self._step = step
         self._progress = progress
         self._given: deque[tuple[SplitRecord, bool]] = deque()
-        """The records whose puts are under way, and whether each is the first record of its id."""
+        """The records whose puts are under way, and whether each is the first record of its id in the poll."""
 
+        step.seen.update(map(stored_id, step.present))
         self._bodiless = _bodiless(records, source) if source.format == "file" else set()
 
     def bodies(self) -> Iterator[NewBody]:
@@ -194,9 +192,9 @@ class _Intake:
             if isinstance(record, Unreadable):
                 self._refuse(record)
                 continue
-            is_first = stored_id(record.id) not in self.seen
+            is_first = stored_id(record.id) not in self._step.seen
             if self._step.is_complete or self._source.adapter != "folder":
-                self.seen.add(stored_id(record.id))
+                self._step.seen.add(stored_id(record.id))
             if record.deleted or record.path is not None:
                 self._take_alone(record)
             else:

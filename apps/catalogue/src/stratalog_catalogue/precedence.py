@@ -17,7 +17,7 @@ def replaces(source: Source, step: Step, record: SplitRecord, time_ms: int, late
     A complete state that is later than a deletion proves that the record is back, whatever the record's own time. And
     if the source's times are coarse, other content with the same time is a later change. A redacted version is not
     replaced: the content may be the redacted one. Nor do the bytes of a dead letter replace a version, which may be
-    later. The record must be the first of its id in the step: of two records with one id and one time, the first one
+    later. The record must be the first of its id in the poll: of two records with one id and one time, the first one
     counts.
     """
     if latest.redacted or not step.is_current:
