@@ -100,7 +100,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B657",
         (
             Edit(MIGRATION, 'for version in versions if "version"', 'for version in versions[:1] if "version"'),
-            Edit(MIGRATION, "expected=latest, metadata", "metadata"),
+            Edit(MIGRATION, "expected=target.latest, metadata", "metadata"),
         ),
         (
             f"{MIGRATING}::test_a_repeated_migration_copies_no_row_over_what_polls_have_stored_since",
@@ -111,7 +111,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B658",
         (
             Edit(MIGRATION, "letter.size is None and letter.reason.startswith(ROW)", "False"),
-            Edit(MIGRATION, "default=version) and not is_dead)", "default=version))"),
+            Edit(MIGRATION, "(is_past and not is_dead)", "is_past"),
         ),
         (
             f"{MIGRATING}::test_the_letter_of_a_row_stays_until_a_migration_copies_the_row",
