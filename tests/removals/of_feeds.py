@@ -110,7 +110,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B658",
         (
-            Edit(MIGRATION, "letter.size is None and letter.reason.startswith(ROW)", "False"),
+            Edit(f"{SOURCES}ingest.py", "letter.size is None and letter.reason.startswith(ROW)", "False"),
             Edit(MIGRATION, "(is_past and not is_dead)", "is_past"),
         ),
         (

@@ -233,6 +233,16 @@ def test_the_letter_of_a_row_stays_until_a_migration_copies_the_row(catalogue: C
     assert [*catalogue.records.dead_letters()] == []
 
 
+def test_a_poll_that_stores_a_file_resolves_no_letter_of_a_row(catalogue: Catalogue) -> None:
+    old = Old(ranged=False)
+    old.row("b", 1, {"NULL": True})
+    source = catalogue.add("miro", format="file", transformer="plain")
+    assert migrate(catalogue.records, source, old.table, dynamodb=old.dynamodb, s3=old.s3).failed == 1
+    catalogue.write("x", source="miro", name="b")
+    assert catalogue.poll().taken.new == 1
+    assert [letter.id for letter in catalogue.records.dead_letters()] == ["source/miro/b"]
+
+
 def test_a_row_below_a_row_that_was_copied_stays_a_dead_letter(catalogue: Catalogue) -> None:
     old = Old(ranged=True)
     old.row("b", 1, {"M": {"bucket": {"S": old.table}, "key": {"S": "late"}}})

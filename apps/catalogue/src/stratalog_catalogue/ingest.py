@@ -41,11 +41,13 @@ from stratalog_catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unread
 from stratalog_catalogue.sources import Source
 
 __all__ = [
+    "ROW",
     "IngestCounts",
     "IngestFailure",
     "body_of",
     "fail",
     "failure_of",
+    "is_row_letter",
     "living_version",
     "missing_records",
     "resolve",
@@ -53,6 +55,9 @@ __all__ = [
     "take_record",
     "time_of",
 ]
+
+ROW = "row of version"
+"""The beginning of the reason of a dead letter of a row that a migration could not copy."""
 
 
 class IngestCounts(msgspec.Struct):
@@ -164,6 +169,11 @@ def failure_of(letter: DeadLetter) -> IngestFailure | None:
         return msgspec.json.decode(letter.pointer, type=IngestFailure)
     except msgspec.DecodeError:
         return None
+
+
+def is_row_letter(letter: DeadLetter) -> bool:
+    """Return whether a dead letter is that of a row. Only another migration can resolve the letter."""
+    return letter.size is None and letter.reason.startswith(ROW)
 
 
 class _Intake:
@@ -291,7 +301,7 @@ def _bodiless(records: Records, source: Source) -> set[str]:
     """
     prefix = f"{SOURCES}{source.name}/"
     letters = takewhile(lambda letter: letter.id.startswith(prefix), records.dead_letters(prefix))
-    return {letter.id for letter in letters if letter.size is None}
+    return {letter.id for letter in letters if letter.size is None and not is_row_letter(letter)}
 
 
 def body_of(source: Source, record: SplitRecord, time_ms: int) -> NewBody:

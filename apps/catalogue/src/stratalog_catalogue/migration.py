@@ -16,16 +16,14 @@ import msgspec
 
 from stratalog import DeadLetter, Invalid, NotFound, Records, Unavailable, VersionConflict
 from stratalog.extras import needs_extra
-from stratalog_catalogue.ingest import IngestFailure, fail, resolve
+from stratalog_catalogue.ingest import ROW, IngestFailure, fail, is_row_letter, resolve
 from stratalog_catalogue.names import CHECKPOINTS, SOURCES, source_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, time_ms_of, value_at
 from stratalog_catalogue.sources import Source
 
-__all__ = ["Migrated", "is_row_letter", "migrate", "row_letters"]
+__all__ = ["Migrated", "migrate"]
 
 ROWS_PER_PAGE = 100
-ROW = "row of version"
-"""The beginning of the reason of a row's dead letter."""
 
 
 class _Target(msgspec.Struct):
@@ -68,7 +66,7 @@ def migrate(
     Raises Unavailable if the old store cannot be read, and Invalid if boto3 is not installed.
     """
     tables, objects = dynamodb or _client("dynamodb"), s3 or _client("s3")
-    migrated, dead = Migrated(), {letter.id for letter in row_letters(records, source)}
+    migrated, dead = Migrated(), {letter.id for letter in _row_letters(records, source)}
     try:
         ranged = len(tables.describe_table(TableName=table)["Table"]["KeySchema"]) > 1
         for rows, position in _pages(tables, table, ranged, _begun(records, source, table)):
@@ -89,16 +87,11 @@ def migrate(
     return migrated
 
 
-def row_letters(records: Records, source: Source) -> Iterator[DeadLetter]:
+def _row_letters(records: Records, source: Source) -> Iterator[DeadLetter]:
     """Yield the dead letters of rows that could not be copied to a source. Only another migration can resolve them."""
     prefix = f"{SOURCES}{source.name}/"
     letters = takewhile(lambda letter: letter.id.startswith(prefix), records.dead_letters(prefix))
     return (letter for letter in letters if is_row_letter(letter))
-
-
-def is_row_letter(letter: DeadLetter) -> bool:
-    """Return whether a dead letter is that of a row that could not be copied."""
-    return letter.size is None and letter.reason.startswith(ROW)
 
 
 def _migrate_row(
