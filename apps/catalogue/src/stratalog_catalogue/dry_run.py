@@ -10,7 +10,7 @@ from stratalog import Records, StratalogError, Unavailable
 from stratalog_catalogue.folder import Step
 from stratalog_catalogue.ingest import IngestCounts, body_of, living_version, missing_records, time_of
 from stratalog_catalogue.names import source_id, stored_id
-from stratalog_catalogue.precedence import replaces
+from stratalog_catalogue.precedence import may_replace, replaces
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable
 from stratalog_catalogue.sources import Source
 
@@ -64,6 +64,8 @@ def _would_change(records: Records, source: Source, record: SplitRecord, step: S
     body = body_of(source, record, step.time_ms)
     if record.path is not None:  # the time alone decides for a file, so its bytes are not read
         return records.would_put(msgspec.structs.replace(body, changed_only=False))
-    return records.would_put(body) or (
-        is_first and replaces(source, step, record, time_ms, records.stat(source_id(source.name, record.id)))
-    )
+    if records.would_put(body):
+        return True
+    if not (is_first and may_replace(source, step, record, time_ms)):
+        return False
+    return replaces(source, step, record, time_ms, records.stat(body.id))
