@@ -206,6 +206,32 @@ def test_a_complete_state_of_which_only_a_later_page_changes_during_the_poll_del
     assert catalogue.ids("source/books/") == [str(n) for n in range(8) if n != 4]
 
 
+def test_a_complete_state_whose_pages_can_be_read_only_once_is_stored_and_deletes_nothing(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
+    real, used = feed.answer, set()
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        if path in used:
+            return 410, {}, b""
+        used.update({path} if "from" in path else ())
+        return real(path, headers)
+
+    feed.answer = answer  # type: ignore[method-assign]
+    for new in (8, 1):
+        polled = catalogue.poll()
+        assert (polled.reason, polled.taken.new, polled.taken.deleted, polled.taken.failed) == ("", new, 0, 1)
+        used.clear()
+        feed.books[4:5], feed.etag = [book(8)], '"2"'
+    assert len(catalogue.ids("source/books/")) == 9
+    (letter,) = catalogue.records.dead_letters()
+    assert "a page cannot be read a second time" in letter.reason
+    feed.answer = real  # type: ignore[method-assign]
+    assert [redriven.resolved for redriven in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert len(catalogue.ids("source/books/")) == 8
+
+
 def test_two_changes_of_a_feed_with_one_modification_time_are_both_stored(catalogue: Catalogue, feed: Feed) -> None:
     catalogue.add("books", **{**settings_of(feed), "time": ""})
     texts = [b"first", b"second", b"second"]

@@ -119,7 +119,8 @@ def _all_pages(source: Source, get: Get, first: FeedPage) -> Iterator[SplitRecor
 
     After a change, a record may have moved to a page that was read before, and would look deleted. So if there are
     several pages, all pages are requested again. If none has changed, they were one state of the source between the two
-    passes.
+    passes. If the server refuses a request of the second pass, the state counts as incomplete: the generator yields
+    Unreadable. Each link to a next page may be usable once.
     """
     read: list[tuple[str, dict[str, str], bytes]] = []
     for url, answer, _ in _pages(source, get, first):
@@ -128,7 +129,12 @@ def _all_pages(source: Source, get: Get, first: FeedPage) -> Iterator[SplitRecor
         read.append((url, _conditions(tags), sha256(answer.body)))
         yield from _records(source, answer)
     for url, conditions, digest in read if len(read) > 1 else ():
-        again = get(url, conditions)
+        try:
+            again = get(url, conditions)
+        except Invalid as exc:
+            reason = f"a page cannot be read a second time, so no record is deleted: {exc}"
+            yield Unreadable(id=shown_url(url), reason=reason, document=True)
+            return
         if again.status != 304 and sha256(again.body) != digest:
             raise Unavailable("the source changed while its pages were read", url=shown_url(url))
 
