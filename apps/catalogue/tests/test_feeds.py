@@ -210,7 +210,8 @@ def test_a_complete_state_whose_pages_can_be_read_only_once_is_stored_and_delete
     catalogue: Catalogue, feed: Feed
 ) -> None:
     catalogue.add("books", **{**settings_of(feed), "complete": True})
-    real, used = feed.answer, set()
+    real = feed.answer
+    used: set[str] = set()
 
     def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
         if path in used:
@@ -317,6 +318,23 @@ def test_the_next_page_is_found_from_the_address_to_which_the_source_redirects(
         return status, given, body.replace(b"/feed?", following.encode())
 
     feed.answer = answer  # type: ignore[method-assign]
+    polled = catalogue.poll()
+    assert (polled.reason, polled.taken.new) == ("", 8)
+
+
+def test_a_link_without_the_user_and_the_password_of_the_source_is_followed_with_them(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    real, url = feed.answer, feed.url
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        if "Authorization" not in headers:
+            return 401, {}, b""
+        status, given, body = real(path, headers)
+        return status, given, body.replace(b'"/feed?', f'"{url}?'.encode())
+
+    feed.answer = answer  # type: ignore[method-assign]
+    catalogue.add("books", **{**settings_of(feed), "location": url.replace("//", "//user:secret@")})
     polled = catalogue.poll()
     assert (polled.reason, polled.taken.new) == ("", 8)
 

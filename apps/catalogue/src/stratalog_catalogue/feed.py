@@ -54,6 +54,9 @@ PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*(' + _QUOTED + r'|[^;"]*))?')
 """A parameter of a link: its name, and its value with or without quotes."""
 
 
+_Server = tuple[str, str | None, int | None]
+"""The scheme, the host and the port of a URL."""
+
 Get = Callable[[str, dict[str, str]], "FeedPage"]
 """A function that requests a URL with headers and returns the answer: `fetch` with a client and a clock."""
 
@@ -224,7 +227,7 @@ def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreada
         yield msgspec.structs.replace(record, body=answer.body) if is_page else record
 
 
-def _next(source: Source, answer: FeedPage, servers: Set[tuple[str, str]], seen: Set[str]) -> str | None:
+def _next(source: Source, answer: FeedPage, servers: Set[_Server], seen: Set[str]) -> str | None:
     """Return the next page's URL, or None after the last page.
 
     A relative link starts from the URL that gave the page. Raises Invalid for a page that was read before, for too many
@@ -236,6 +239,9 @@ def _next(source: Source, answer: FeedPage, servers: Set[tuple[str, str]], seen:
     try:
         target = urljoin(answer.url, link)
         server = _server(target)
+        if server == _server(answer.url) and "@" not in urlsplit(target).netloc:
+            # A link does not repeat the user and the password, which the server still needs.
+            target = urlunsplit(urlsplit(target)._replace(netloc=urlsplit(answer.url).netloc))
     except ValueError as exc:
         raise Invalid("the next page's URL cannot be read", url=shown_url(answer.url)) from exc
     if server not in servers:
@@ -245,10 +251,9 @@ def _next(source: Source, answer: FeedPage, servers: Set[tuple[str, str]], seen:
     return target
 
 
-def _server(url: str) -> tuple[str, str]:
-    """Return the scheme and the address of a URL's server. Raises ValueError."""
+def _server(url: str) -> _Server:
     parts = urlsplit(url)
-    return parts.scheme, parts.netloc
+    return parts.scheme, parts.hostname, parts.port
 
 
 def _named_next(source: Source, answer: FeedPage) -> str:
