@@ -481,9 +481,9 @@ def test_each_change_of_a_record_within_a_day_of_its_repository_is_stored(
     outcomes = []
     for title in ("one", "two", "two", None, "three"):
         repository.records = {"oai:x:1": ("2024-02-01", title)}
-        (foreseen,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True)
+        (predicted,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True)
         taken = catalogue.poll().taken
-        assert foreseen.taken == taken
+        assert predicted.taken == taken
         outcomes.append((taken.new, taken.deleted))
     assert outcomes == [(1, 0), (1, 0), (0, 0), (0, 1), (1, 0)]
     assert b"three" in catalogue.records.get("source/archive/oai:x:1").body
