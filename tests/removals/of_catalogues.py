@@ -453,7 +453,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B465",
-        (Edit(f"{SOURCES}web/parts.js", "parsed(await answer.text())", "await answer.json()"),),
+        (Edit(f"{SOURCES}web/parts.js", "parsed(await body.text())", "JSON.parse(await body.text())"),),
         (f"{TESTS}test_parts.py::test_the_node_tests_of_the_page_helpers_pass",),
     ),
     Removal(

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
+import { register } from "node:module";
 import { afterEach, test } from "node:test";
 
-import { fetchJson, moment } from "../src/stratalog_catalogue/web/parts.js";
+const client = new URL("../../../src/stratalog/web/client/", import.meta.url).href;
+const hook = `export const resolve = (name, context, next) =>
+  next(name.replace(/^\\/web\\/client\\//, ${JSON.stringify(client)}), context);`;
+register(`data:text/javascript,${encodeURIComponent(hook)}`);
+const { fetchJson, moment } = await import("../src/stratalog_catalogue/web/parts.js");
 
 const { fetch } = globalThis;
 Object.assign(globalThis, {
@@ -11,6 +16,10 @@ Object.assign(globalThis, {
 afterEach(() => {
   globalThis.fetch = fetch;
 });
+
+const turns = async () => {
+  for (let turn = 0; turn < 50; turn += 1) await Promise.resolve();
+};
 
 /** Return what `fetchJson` returns, or the message of its error, if the server answers with this text. */
 function fetched(text, status = 200) {
@@ -37,6 +46,30 @@ test("an error page of a gateway is thrown with its status", async () => {
 
 test("a page in place of JSON is thrown with its status", async () => {
   assert.equal(await fetched("<html>Sign in</html>"), "Error: The server answered 200.");
+});
+
+test("a request ends after half a minute of silence, and not before", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  let send;
+  const answer = async (url, { signal }) =>
+    new Response(
+      new ReadableStream({
+        start(body) {
+          send = (text) => body.enqueue(new TextEncoder().encode(text));
+          signal.addEventListener("abort", () => body.error(signal.reason));
+        },
+      }),
+    );
+  globalThis.fetch = /** @type {any} */ (answer);
+  const asked = fetchJson("/v1", {}).catch((error) => error.name);
+  for (const part of ['{"works"', ": []", "}"]) {
+    await turns();
+    t.mock.timers.tick(29_000);
+    send(part);
+  }
+  await turns();
+  t.mock.timers.tick(30_000);
+  assert.equal(await asked, "TimeoutError");
 });
 
 test("a time outside the years 1 to 9999 is shown in milliseconds", () => {

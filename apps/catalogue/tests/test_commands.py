@@ -229,7 +229,9 @@ def test_a_migration_without_a_region_of_aws_is_refused(
     assert shell.code == 2
 
 
-@pytest.mark.parametrize("pattern", ["", "/abs/*"])
+@pytest.mark.parametrize(
+    "pattern", ["", "/abs/*", "**/" * 2000, "*/" * 50 + "*"], ids=["empty", "absolute", "long", "limit"]
+)
 def test_a_source_whose_pattern_every_poll_would_refuse_is_refused(shell: Shell, pattern: str) -> None:
     (error,) = shell("add", "acme/books", str(shell.folder), "--format", "json", "--pattern", pattern) or [None]
     assert (shell.code, error) == (2, None)

@@ -46,8 +46,8 @@ def test_a_record_that_returns_with_its_own_earlier_time_is_stored_again(catalog
     present, changed = ({"id": 1, "changed": f"2020-01-0{day}"} for day in (1, 2))
     for day, books in enumerate(([present], [], [present], [changed]), 1):
         catalogue.write(msgspec.json.encode([{"id": 2, "changed": "2020"}, *books]), source="books", day=day)
-        (foreseen,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True)
-        assert foreseen.taken == catalogue.poll().taken
+        (predicted,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True)
+        assert predicted.taken == catalogue.poll().taken
     versions = list(catalogue.records.versions("source/books/1"))
     assert [version.deleted for version in versions] == [False, True, False, False]
     assert versions[0].source_time_ms == versions[2].source_time_ms

@@ -1,15 +1,17 @@
-"""A dry run writes nothing, and returns the counts that a poll would return if no record were in a step twice."""
+"""A dry run writes nothing, and returns the counts that a poll would return if the poll had no record twice."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 import stratalog
 from apps.catalogue.tests.helpers import DAY_NS, PACKAGE, START_NS, Catalogue
+from stratalog import Records, RecordVersion
 from stratalog.testing.clock import ManualClock
 from stratalog_catalogue.names import POLLS
 from stratalog_catalogue.polls import WITHHELD, Polled, poll
@@ -79,6 +81,25 @@ def test_a_dry_run_compares_files_that_are_records_by_their_times(catalogue: Cat
     said, polled = dry(catalogue), catalogue.poll()
     assert said.taken == polled.taken
     assert (said.taken.new, said.taken.deleted) == (1, 1)
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_dry_run_reads_no_unchanged_record_a_second_time(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, complete: bool
+) -> None:
+    catalogue.add(complete=complete)
+    catalogue.write_packages({"ant": "1", "bee": "1"})
+    catalogue.poll()
+    catalogue.write_packages({"ant": "1", "bee": "1"}, day=2)
+    stat, read = Records.stat, []
+
+    def recorded(records: Records, id: str, *given: Any) -> RecordVersion:
+        read.append(id)
+        return stat(records, id, *given)
+
+    monkeypatch.setattr(Records, "stat", recorded)
+    (polled,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True)
+    assert (polled.taken.same, [id for id in read if id.startswith("source/")]) == (2, [])
 
 
 def test_a_dry_run_of_an_unavailable_source_counts_no_failure(catalogue: Catalogue) -> None:

@@ -206,6 +206,33 @@ def test_a_complete_state_of_which_only_a_later_page_changes_during_the_poll_del
     assert catalogue.ids("source/books/") == [str(n) for n in range(8) if n != 4]
 
 
+def test_a_complete_state_whose_pages_can_be_read_only_once_is_stored_and_deletes_nothing(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
+    real = feed.answer
+    used: set[str] = set()
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        if path in used:
+            return 410, {}, b""
+        used.update({path} if "from" in path else ())
+        return real(path, headers)
+
+    feed.answer = answer  # type: ignore[method-assign]
+    for new in (8, 1):
+        polled = catalogue.poll()
+        assert (polled.reason, polled.taken.new, polled.taken.deleted, polled.taken.failed) == ("", new, 0, 1)
+        used.clear()
+        feed.books[4:5], feed.etag = [book(8)], '"2"'
+    assert len(catalogue.ids("source/books/")) == 9
+    (letter,) = catalogue.records.dead_letters()
+    assert "a page cannot be read a second time" in letter.reason
+    feed.answer = real  # type: ignore[method-assign]
+    assert [redriven.resolved for redriven in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert len(catalogue.ids("source/books/")) == 8
+
+
 def test_two_changes_of_a_feed_with_one_modification_time_are_both_stored(catalogue: Catalogue, feed: Feed) -> None:
     catalogue.add("books", **{**settings_of(feed), "time": ""})
     texts = [b"first", b"second", b"second"]
@@ -217,6 +244,37 @@ def test_two_changes_of_a_feed_with_one_modification_time_are_both_stored(catalo
     feed.answer = answer  # type: ignore[method-assign]
     assert [catalogue.poll().taken.new for _ in range(3)] == [1, 1, 0]
     assert b"second" in catalogue.records.get("source/books/1").body
+
+
+def test_two_records_of_one_id_on_two_pages_make_no_version_at_each_poll(catalogue: Catalogue, feed: Feed) -> None:
+    catalogue.add("books", **{**settings_of(feed), "time": ""})
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        if "from" in path:
+            return 200, {}, b'{"items":[{"id":1,"title":"a copy"}]}'
+        return 200, {}, b'{"items":[{"id":1,"title":"the first"}],"next":"/feed?from=1"}'
+
+    feed.answer = answer  # type: ignore[method-assign]
+    assert [catalogue.poll().taken.new for _ in range(3)] == [1, 0, 0]
+    (dry,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True)
+    assert (dry.taken.same, b"the first" in catalogue.records.get("source/books/1").body) == (2, True)
+
+
+def test_two_records_of_one_id_on_two_pages_of_a_harvest_make_no_version_at_each_harvest(
+    catalogue: Catalogue, repository: Repository
+) -> None:
+    real = repository.answer
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        status, given, body = real(path, headers)
+        return status, given, body.replace(b"<identifier>oai:x:3<", b"<identifier>oai:x:0<").replace(b"-04T", b"-01T")
+
+    repository.answer = answer  # type: ignore[method-assign]
+    catalogue.poll()
+    for _ in range(2):
+        catalogue.records.delete("catalogue/checkpoint/archive")
+        assert catalogue.poll().taken.new == 0
+    assert catalogue.records.stat("source/archive/oai:x:0").version == 1
 
 
 def test_a_redrive_of_an_earlier_response_replaces_no_later_content_of_the_same_time(
@@ -260,6 +318,23 @@ def test_the_next_page_is_found_from_the_address_to_which_the_source_redirects(
         return status, given, body.replace(b"/feed?", following.encode())
 
     feed.answer = answer  # type: ignore[method-assign]
+    polled = catalogue.poll()
+    assert (polled.reason, polled.taken.new) == ("", 8)
+
+
+def test_a_link_without_the_user_and_the_password_of_the_source_is_followed_with_them(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    real, url = feed.answer, feed.url
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        if "Authorization" not in headers:
+            return 401, {}, b""
+        status, given, body = real(path, headers)
+        return status, given, body.replace(b'"/feed?', f'"{url}?'.encode())
+
+    feed.answer = answer  # type: ignore[method-assign]
+    catalogue.add("books", **{**settings_of(feed), "location": url.replace("//", "//user:secret@")})
     polled = catalogue.poll()
     assert (polled.reason, polled.taken.new) == ("", 8)
 
@@ -406,9 +481,9 @@ def test_each_change_of_a_record_is_stored_even_if_the_repository_gives_only_dat
     outcomes = []
     for title in ("one", "two", "two", None, "three"):
         repository.records = {"oai:x:1": ("2024-02-01", title)}
-        (foreseen,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True)
+        (predicted,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True)
         taken = catalogue.poll().taken
-        assert foreseen.taken == taken
+        assert predicted.taken == taken
         outcomes.append((taken.new, taken.deleted))
     assert outcomes == [(1, 0), (1, 0), (0, 0), (0, 1), (1, 0)]
     assert b"three" in catalogue.records.get("source/archive/oai:x:1").body

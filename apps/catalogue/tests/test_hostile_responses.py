@@ -1,4 +1,4 @@
-"""Responses of a hostile or broken server: a poll stays bounded, and no part of a response is taken for all of it."""
+"""Responses of a hostile or broken server: a poll stays bounded, and a part of a response never counts as all of it."""
 
 from __future__ import annotations
 
@@ -73,6 +73,19 @@ def test_a_compressed_response_is_decoded_in_pieces_of_bounded_size(coding: str,
     pieces = [*decoded([b"", body[:9], body[9:]], coding)]
     assert max(map(len, pieces)) <= PIECE_BYTES
     assert b"".join(pieces) == bytes(size)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [bytes(20), b"\r\n", b"\x1f", b"\r\n" + gzip.compress(b"x")],
+    ids=["zeros", "line break", "half a beginning", "line break before a member"],
+)
+@pytest.mark.parametrize("piece", [1, 1000])
+def test_bytes_after_compressed_content_are_ignored(rest: bytes, piece: int) -> None:
+    body = gzip.compress(b"one") + gzip.compress(b"two") + rest
+    pieces = [*decoded([body[at : at + piece] for at in range(0, len(body), piece)], "gzip")]
+    assert b"".join(pieces) == b"onetwo"
+    assert len(pieces) >= len(body) / piece  # the caller counts the time by the pieces
 
 
 def received(handle: Callable[[httpx.Request], httpx.Response], clock: ManualClock | None = None) -> bytes:

@@ -174,6 +174,37 @@ def test_a_repeated_migration_copies_no_row_over_what_polls_have_stored_since(ca
     assert catalogue.records.stat("source/miro/deleted").deleted
 
 
+def test_a_migration_reads_each_version_of_a_record_at_most_once(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = Old(ranged=True)
+    for version in range(10):
+        old.row("b", version, {"S": f"{version}"})
+    versions, read = Records.versions, [0]
+
+    def counted(records: Records, *given: Any, **options: Any) -> Iterator[Any]:
+        for version in versions(records, *given, **options):
+            read[0] += 1
+            yield version
+
+    monkeypatch.setattr(Records, "versions", counted)
+    for new, same, count in ((10, 0, 0), (0, 10, 10)):
+        read[0] = 0
+        assert (run(catalogue, old), read[0]) == ((new, same, 0), count)
+
+
+@pytest.mark.parametrize("retain", [1, 2])
+def test_a_repeated_migration_copies_no_row_whose_version_was_pruned(catalogue: Catalogue, retain: int) -> None:
+    old = Old(ranged=True)
+    for version in (1, 2):
+        old.row("b", version, {"S": f"{version}"})
+    assert run(catalogue, old) == (2, 0, 0)
+    catalogue.records.put("source/miro/b", b"polled", metadata={"format": "json"})
+    catalogue.records.prune("source/miro/b", retain=retain)
+    assert run(catalogue, old) == (0, 2, 0)
+    assert body(catalogue, "b") == b"polled"
+
+
 def test_two_migrations_at_once_copy_no_row_twice(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
     old = Old(ranged=True)
     for version in (1, 2, 3):
@@ -202,6 +233,16 @@ def test_the_dead_letter_of_a_row_stays_until_a_migration_copies_the_row(catalog
     assert [*catalogue.records.dead_letters()] == []
 
 
+def test_a_poll_that_stores_a_file_resolves_no_letter_of_a_row(catalogue: Catalogue) -> None:
+    old = Old(ranged=False)
+    old.row("b", 1, {"NULL": True})
+    source = catalogue.add("miro", format="file", transformer="plain")
+    assert migrate(catalogue.records, source, old.table, dynamodb=old.dynamodb, s3=old.s3).failed == 1
+    catalogue.write("x", source="miro", name="b")
+    assert catalogue.poll().taken.new == 1
+    assert [letter.id for letter in catalogue.records.dead_letters()] == ["source/miro/b"]
+
+
 def test_a_row_stays_a_dead_letter_after_a_later_version_of_it_was_copied(catalogue: Catalogue) -> None:
     old = Old(ranged=True)
     old.row("b", 1, {"M": {"bucket": {"S": old.table}, "key": {"S": "late"}}})
@@ -210,7 +251,7 @@ def test_a_row_stays_a_dead_letter_after_a_later_version_of_it_was_copied(catalo
     old.s3.put_object(Bucket=old.table, Key="late", Body=b"{}")
     assert run(catalogue, old) == (0, 1, 1)
     (letter,) = catalogue.records.dead_letters()
-    assert "a later version is copied already" in letter.reason
+    assert "a later version is stored already" in letter.reason
     assert body(catalogue, "b") == b"2"
 
 

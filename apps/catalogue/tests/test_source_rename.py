@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from apps.catalogue.tests.helpers import Catalogue
 from stratalog import Conflict, Invalid, NotFound, Records, Unavailable
 from stratalog_catalogue.queries import show_versions
 from stratalog_catalogue.source_rename import rename_source
-from stratalog_catalogue.sources import read_source, source_names
+from stratalog_catalogue.sources import put_settings, read_source, source_names
 
 VERSIONS = {"ant": ["1", "2", "3"], "bee": ["1"], "cow": ["1", "2"]}
 """The versions of each package of the source `debian`. Polls delete bee and cow, and a later poll adds bee again."""
@@ -75,6 +76,12 @@ def test_a_renamed_source_has_its_records_versions_letters_works_and_checkpoint(
     debian.write_packages({"ant": "4", "bee": "1"}, day=9)
     assert (debian.poll().taken.new, debian.poll().taken.deleted) == (1, 0)
     assert next(version.version for version in show_versions(debian.records, "packages", "ant/amd64")) == 4
+
+
+def test_a_source_whose_stored_pattern_is_refused_by_now_can_be_renamed(catalogue: Catalogue) -> None:
+    put_settings(catalogue.records, msgspec.structs.replace(catalogue.add(), pattern=""))
+    rename_source(catalogue.records, "debian", "packages")
+    assert read_source(catalogue.records, "packages").pattern == ""
 
 
 class CutOff(Records):

@@ -15,10 +15,11 @@ from apps.catalogue.tests.helpers import Catalogue
 from stratalog import Records
 from stratalog_catalogue import queries, transformers, workers
 from stratalog_catalogue.model import Agent, Relation, Work, decode_work
+from stratalog_catalogue.names import TITLES
 from stratalog_catalogue.queries import differences, read_work, search, show_versions
 from stratalog_catalogue.reconciliation import ReconciliationCounts
 from stratalog_catalogue.redrive import redrive
-from stratalog_catalogue.summary import Row, read_stats
+from stratalog_catalogue.summary import Row, read_stats, read_titles
 from stratalog_catalogue.transformers import Given, Transformer
 from stratalog_catalogue.workers import reconcile
 
@@ -232,13 +233,19 @@ def test_search_finds_works_by_title_words_and_by_id_prefixes(catalogue: Catalog
 
 
 def test_a_search_by_words_finds_works_whose_ids_have_tabs_and_line_breaks(catalogue: Catalogue) -> None:
-    ids = ["a\tb", "a\nb", "a\n\nb\tc", "z"]
+    ids = ["a\tb", "a\nb", "a\n\nb\tc", "a\tb\nc", 'a\t"b"\n"c', '"a"', "z"]
     catalogue.add("books", format="json", transformer="plain", id="id")
     catalogue.write(msgspec.json.encode([{"id": id, "title": "a book"} for id in ids]), source="books")
     catalogue.poll("books")
     catalogue.scan()
     hits = search(catalogue.records, "book", source="books")
     assert sorted(hit.id for hit in hits) == sorted(ids)
+
+
+def test_titles_that_an_earlier_build_stored_are_read(catalogue: Catalogue) -> None:
+    works = [("works/books/a\tb", "one"), ("works/books/a\n\nb\tc", ""), ("works/books/z", '"a" book')]
+    catalogue.records.put(f"{TITLES}books", "".join(f"{work}\t{title}\n" for work, title in works).encode())
+    assert [*read_titles(catalogue.records, "books")] == works
 
 
 def test_both_searches_give_a_work_with_the_same_title_and_kind(catalogue: Catalogue) -> None:

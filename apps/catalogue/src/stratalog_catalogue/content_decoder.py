@@ -15,6 +15,7 @@ __all__ = ["ACCEPTED_CODINGS", "decoded"]
 
 ACCEPTED_CODINGS = "gzip, deflate"
 PIECE_BYTES = 256 * 1024
+GZIP_BEGINNING = b"\x1f\x8b"
 AUTOMATIC = zlib.MAX_WBITS | 32
 """The window size by which zlib accepts the header of gzip and the header of zlib."""
 
@@ -36,12 +37,16 @@ def decoded(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
 
 
 def _inflated(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
-    inflater = None
+    inflater, rest = None, b""
     for piece in pieces:
-        left, is_full = piece, False
+        left, rest, is_full = rest + piece, b"", False
         try:
             while left or is_full:
-                # Content in gzip may be several members, one after another.
+                # Content in gzip may be several members, one after another. Other bytes after a member are no content.
+                if inflater is not None and inflater.eof and not left.startswith(GZIP_BEGINNING):
+                    rest = left[: len(GZIP_BEGINNING)]  # the beginning of a member, if its second byte has not come
+                    yield b""
+                    break
                 if inflater is None or inflater.eof:
                     inflater = _inflater(coding, left)
                 part = inflater.decompress(left, PIECE_BYTES)

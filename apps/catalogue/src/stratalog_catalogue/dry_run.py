@@ -10,7 +10,7 @@ from stratalog import Records, StratalogError, Unavailable
 from stratalog_catalogue.folder import Step
 from stratalog_catalogue.ingest import IngestCounts, body_of, living_version, missing_records, time_of
 from stratalog_catalogue.names import source_id, stored_id
-from stratalog_catalogue.precedence import replaces
+from stratalog_catalogue.precedence import may_replace, replaces
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable
 from stratalog_catalogue.sources import Source
 
@@ -24,21 +24,22 @@ def preview(
     progress: Callable[[int], None] = lambda count: None,
     allow_deletions: bool = False,
 ) -> IngestCounts:
-    """Return the counts that `take` would return for a step, if the step has no record twice. Raises Unavailable.
+    """Return the counts that `take` would return for a step, if the poll has no record twice. Raises Unavailable.
 
     The function writes nothing, not even a dead letter. It compares each record with the present state of the store. So
-    it counts both copies of a new record in one step as new, while `take` counts the second copy as same.
+    it counts both copies of a new record in one poll as new, while `take` counts the second copy as same.
     """
-    counts, seen = IngestCounts(), {stored_id(id) for id in step.present}
+    counts = IngestCounts()
+    step.seen.update(map(stored_id, step.present))
     for record in step.records:
         counts.read += 1
         progress(1)
         if isinstance(record, Unreadable):
             counts.failed += 1
             continue
-        is_first = stored_id(record.id) not in seen
+        is_first = stored_id(record.id) not in step.seen
         if step.is_complete or source.adapter != "folder":
-            seen.add(stored_id(record.id))
+            step.seen.add(stored_id(record.id))
         try:
             changes = _would_change(records, source, record, step, is_first)
         except Unavailable:
@@ -50,7 +51,7 @@ def preview(
         counts.new += changes and not record.deleted
         counts.same += not changes
     if step.is_complete and not counts.failed:
-        missing, counts.withheld = missing_records(records, source, seen, allow_deletions)
+        missing, counts.withheld = missing_records(records, source, step.seen, allow_deletions)
         living = (living_version(records, record_id, step.time_ms) for record_id in missing)
         counts.deleted += sum(version is not None for version in living)
     return counts
@@ -63,6 +64,8 @@ def _would_change(records: Records, source: Source, record: SplitRecord, step: S
     body = body_of(source, record, step.time_ms)
     if record.path is not None:  # the time alone decides for a file, so its bytes are not read
         return records.would_put(msgspec.structs.replace(body, changed_only=False))
-    return records.would_put(body) or (
-        is_first and replaces(source, step, record, time_ms, records.stat(source_id(source.name, record.id)))
-    )
+    if records.would_put(body):
+        return True
+    if not (is_first and may_replace(source, step, record, time_ms)):
+        return False
+    return replaces(source, step, record, time_ms, records.stat(body.id))

@@ -54,6 +54,9 @@ PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*(' + _QUOTED + r'|[^;"]*))?')
 """A parameter of a link: its name, and its value with or without quotes."""
 
 
+_Server = tuple[str, str | None, int | None]
+"""The scheme, the host and the port of a URL."""
+
 Get = Callable[[str, dict[str, str]], "FeedPage"]
 """A function that requests a URL with headers and returns the answer: `fetch` with a client and a clock."""
 
@@ -87,8 +90,9 @@ def poll_feed(
         if source.complete:
             yield Step(_all_pages(source, get, first), done, time_ms, True)
             return
+        seen: set[str] = set()
         for _, answer, is_last in _pages(source, get, first):
-            yield Step(_records(source, answer), done if is_last else dict(checkpoint), time_ms)
+            yield Step(_records(source, answer), done if is_last else dict(checkpoint), time_ms, seen=seen)
 
 
 def _pages(source: Source, get: Get, first: FeedPage) -> Iterator[tuple[str, FeedPage, bool]]:
@@ -118,7 +122,8 @@ def _all_pages(source: Source, get: Get, first: FeedPage) -> Iterator[SplitRecor
 
     After a change, a record may have moved to a page that was read before, and would look deleted. So if there are
     several pages, all pages are requested again. If none has changed, they were one state of the source between the two
-    passes.
+    passes. If the server refuses a request of the second pass, the state counts as incomplete: the generator yields
+    Unreadable. Each link to a next page may be usable once.
     """
     read: list[tuple[str, dict[str, str], bytes]] = []
     for url, answer, _ in _pages(source, get, first):
@@ -127,7 +132,12 @@ def _all_pages(source: Source, get: Get, first: FeedPage) -> Iterator[SplitRecor
         read.append((url, _conditions(tags), sha256(answer.body)))
         yield from _records(source, answer)
     for url, conditions, digest in read if len(read) > 1 else ():
-        again = get(url, conditions)
+        try:
+            again = get(url, conditions)
+        except Invalid as exc:
+            reason = f"a page cannot be read a second time, so no record is deleted: {exc}"
+            yield Unreadable(id=shown_url(url), reason=reason, document=True)
+            return
         if again.status != 304 and sha256(again.body) != digest:
             raise Unavailable("the source changed while its pages were read", url=shown_url(url))
 
@@ -217,7 +227,7 @@ def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreada
         yield msgspec.structs.replace(record, body=answer.body) if is_page else record
 
 
-def _next(source: Source, answer: FeedPage, servers: Set[tuple[str, str]], seen: Set[str]) -> str | None:
+def _next(source: Source, answer: FeedPage, servers: Set[_Server], seen: Set[str]) -> str | None:
     """Return the next page's URL, or None after the last page.
 
     A relative link starts from the URL that gave the page. Raises Invalid for a page that was read before, for too many
@@ -229,6 +239,9 @@ def _next(source: Source, answer: FeedPage, servers: Set[tuple[str, str]], seen:
     try:
         target = urljoin(answer.url, link)
         server = _server(target)
+        if server == _server(answer.url) and "@" not in urlsplit(target).netloc:
+            # A link does not repeat the user and the password, which the server still needs.
+            target = urlunsplit(urlsplit(target)._replace(netloc=urlsplit(answer.url).netloc))
     except ValueError as exc:
         raise Invalid("the next page's URL cannot be read", url=shown_url(answer.url)) from exc
     if server not in servers:
@@ -238,10 +251,9 @@ def _next(source: Source, answer: FeedPage, servers: Set[tuple[str, str]], seen:
     return target
 
 
-def _server(url: str) -> tuple[str, str]:
-    """Return the scheme and the address of a URL's server. Raises ValueError."""
+def _server(url: str) -> _Server:
     parts = urlsplit(url)
-    return parts.scheme, parts.netloc
+    return parts.scheme, parts.hostname, parts.port
 
 
 def _named_next(source: Source, answer: FeedPage) -> str:

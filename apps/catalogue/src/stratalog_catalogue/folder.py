@@ -66,6 +66,13 @@ class Step(msgspec.Struct, frozen=True):
     is_current: bool = True
     """Whether the records were read from the source now. The bytes of a dead letter may be older than the store."""
 
+    seen: set[str] = set()
+    """The stored ids of the records that the poll has read. The pages of a feed or harvest share one set.
+
+    While the records are read, their ids are added, except for a folder's files that are not complete states: such a
+    file may have too many ids.
+    """
+
 
 def poll_folder(source: Source, checkpoint: Checkpoint, clock: Clock) -> Iterator[Step]:
     """Yield the files that differ from the checkpoint, as steps. Raises Unavailable if the folder cannot be read.

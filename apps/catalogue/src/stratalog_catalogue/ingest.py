@@ -41,11 +41,13 @@ from stratalog_catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unread
 from stratalog_catalogue.sources import Source
 
 __all__ = [
+    "ROW",
     "IngestCounts",
     "IngestFailure",
     "body_of",
     "fail",
     "failure_of",
+    "is_row_letter",
     "living_version",
     "missing_records",
     "resolve",
@@ -53,6 +55,9 @@ __all__ = [
     "take_record",
     "time_of",
 ]
+
+ROW = "row of version"
+"""The beginning of the reason of a dead letter of a row that a migration could not copy."""
 
 
 class IngestCounts(msgspec.Struct):
@@ -120,7 +125,7 @@ def take(
         intake.settle(stored)
     counts = intake.counts
     if step.is_complete and not counts.failed:
-        missing, counts.withheld = missing_records(records, source, intake.seen, allow_deletions)
+        missing, counts.withheld = missing_records(records, source, step.seen, allow_deletions)
         counts.deleted += sum(_delete(records, record_id, step.time_ms) for record_id in missing)
     return counts
 
@@ -166,21 +171,24 @@ def failure_of(letter: DeadLetter) -> IngestFailure | None:
         return None
 
 
+def is_row_letter(letter: DeadLetter) -> bool:
+    """Return whether a dead letter is that of a row. Only another migration can resolve the letter."""
+    return letter.size is None and letter.reason.startswith(ROW)
+
+
 class _Intake:
     """The records of one step while they are stored."""
 
     def __init__(self, records: Records, source: Source, step: Step, progress: Callable[[int], None]) -> None:
         self.counts = IngestCounts()
-        self.seen: set[str] = {stored_id(id) for id in step.present}
-        """The ids of the records, if the step is a complete state or a page. A file may have too many ids."""
-
         self._records = records
         self._source = source
         self._step = step
         self._progress = progress
         self._given: deque[tuple[SplitRecord, bool]] = deque()
-        """The records whose puts are under way, and whether each is the first record of its id."""
+        """The records whose puts are under way, and whether each is the first record of its id in the poll."""
 
+        step.seen.update(map(stored_id, step.present))
         self._bodiless = _bodiless(records, source) if source.format == "file" else set()
 
     def bodies(self) -> Iterator[NewBody]:
@@ -194,9 +202,9 @@ class _Intake:
             if isinstance(record, Unreadable):
                 self._refuse(record)
                 continue
-            is_first = stored_id(record.id) not in self.seen
+            is_first = stored_id(record.id) not in self._step.seen
             if self._step.is_complete or self._source.adapter != "folder":
-                self.seen.add(stored_id(record.id))
+                self._step.seen.add(stored_id(record.id))
             if record.deleted or record.path is not None:
                 self._take_alone(record)
             else:
@@ -293,7 +301,7 @@ def _bodiless(records: Records, source: Source) -> set[str]:
     """
     prefix = f"{SOURCES}{source.name}/"
     letters = takewhile(lambda letter: letter.id.startswith(prefix), records.dead_letters(prefix))
-    return {letter.id for letter in letters if letter.size is None}
+    return {letter.id for letter in letters if letter.size is None and not is_row_letter(letter)}
 
 
 def body_of(source: Source, record: SplitRecord, time_ms: int) -> NewBody:

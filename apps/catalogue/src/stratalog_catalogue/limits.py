@@ -18,6 +18,8 @@ CATALOGUE_FILE_TICK_SECONDS_MAX = 2.0
 # source may have another percentage. Without the option a state without records deletes none.
 CATALOGUE_DELETIONS_UNASKED_MAX = 25
 CATALOGUE_DELETIONS_PERCENT = 20.0
+# The parts of the pattern of a folder's files. Python matches a pattern by recursion, one or more calls for each part.
+CATALOGUE_PATTERN_PARTS_MAX = 50
 
 # The limits of XML. XML_ELEMENTS_OF_RECORD_MAX also limits a document that is one record.
 XML_DEPTH_MAX = 100

@@ -16,16 +16,27 @@ import msgspec
 
 from stratalog import DeadLetter, Invalid, NotFound, Records, Unavailable, VersionConflict
 from stratalog.extras import needs_extra
-from stratalog_catalogue.ingest import IngestFailure, fail, resolve
+from stratalog_catalogue.ingest import ROW, IngestFailure, fail, is_row_letter, resolve
 from stratalog_catalogue.names import CHECKPOINTS, SOURCES, source_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, time_ms_of, value_at
 from stratalog_catalogue.sources import Source
 
-__all__ = ["Migrated", "is_row_letter", "migrate", "row_letters"]
+__all__ = ["Migrated", "migrate"]
 
 ROWS_PER_PAGE = 100
-ROW = "row of version"
-"""The beginning of the reason of a row's dead letter."""
+
+
+class _Target(msgspec.Struct):
+    """The record to which the rows of one id are copied, as last read."""
+
+    latest: int = 0
+    """The latest version, or 0 for a record without versions."""
+
+    rows: set[int] = set()
+    """The rows of which the record has a version. Polls may have added versions without a row."""
+
+    is_pruned: bool = False
+    """Whether the record's first version is forgotten."""
 
 
 class Migrated(msgspec.Struct):
@@ -55,15 +66,16 @@ def migrate(
     Raises Unavailable if the old store cannot be read, and Invalid if boto3 is not installed.
     """
     tables, objects = dynamodb or _client("dynamodb"), s3 or _client("s3")
-    migrated, dead = Migrated(), {letter.id for letter in row_letters(records, source)}
+    migrated, dead = Migrated(), {letter.id for letter in _row_letters(records, source)}
     try:
         ranged = len(tables.describe_table(TableName=table)["Table"]["KeySchema"]) > 1
         for rows, position in _pages(tables, table, ranged, _begun(records, source, table)):
             copied: set[str] = set()
             failed: set[str] = set()
+            targets: dict[str, _Target] = {}
             for row in rows:
                 id = source_id(source.name, _id(row) or "?")
-                is_copied = _migrate_row(records, source, row, objects, migrated, id in dead)
+                is_copied = _migrate_row(records, source, row, objects, migrated, targets, id in dead)
                 (copied if is_copied else failed).add(id)
                 progress(1)
             # All rows of an id are on one page.
@@ -75,24 +87,26 @@ def migrate(
     return migrated
 
 
-def row_letters(records: Records, source: Source) -> Iterator[DeadLetter]:
+def _row_letters(records: Records, source: Source) -> Iterator[DeadLetter]:
     """Yield the dead letters of rows that could not be copied to a source. Only another migration can resolve them."""
     prefix = f"{SOURCES}{source.name}/"
     letters = takewhile(lambda letter: letter.id.startswith(prefix), records.dead_letters(prefix))
     return (letter for letter in letters if is_row_letter(letter))
 
 
-def is_row_letter(letter: DeadLetter) -> bool:
-    """Return whether a dead letter is that of a row that could not be copied."""
-    return letter.size is None and letter.reason.startswith(ROW)
-
-
 def _migrate_row(
-    records: Records, source: Source, row: Mapping[str, Any], objects: Any, migrated: Migrated, is_dead: bool
+    records: Records,
+    source: Source,
+    row: Mapping[str, Any],
+    objects: Any,
+    migrated: Migrated,
+    targets: dict[str, _Target],
+    is_dead: bool,
 ) -> bool:
     """Copy a row, and return whether the record has it now. Otherwise make a dead letter.
 
-    ``is_dead`` says whether a row of the record is a dead letter of an earlier run.
+    ``targets`` has the page's records that are already read. ``is_dead`` says whether a row of the record is a dead
+    letter of an earlier run.
     """
     migrated.rows += 1
     id = _id(row)
@@ -100,7 +114,7 @@ def _migrate_row(
         version = _version(row)
         if not id:
             raise Invalid("a row has no id")
-        is_new = _copy_row(records, source, row, version, objects, is_dead)
+        is_new = _copy_row(records, source, row, version, objects, targets, is_dead)
         migrated.new += is_new
         migrated.same += not is_new
         return True
@@ -112,28 +126,39 @@ def _migrate_row(
 
 
 def _copy_row(
-    records: Records, source: Source, row: Mapping[str, Any], version: int, objects: Any, is_dead: bool
+    records: Records,
+    source: Source,
+    row: Mapping[str, Any],
+    version: int,
+    objects: Any,
+    targets: dict[str, _Target],
+    is_dead: bool,
 ) -> bool:
     """Store a row as the next version of its record, and return True. Return False if the row was copied before.
 
-    If a later row was copied, this row was copied too and has been pruned since, or it is the row of the dead letter.
-    Raises Invalid in the second case, since the row would become the newest version.
+    If a later row was copied, or all versions of rows have been pruned, this row was copied too and has been pruned
+    since, or it is the row of the dead letter. Raises Invalid in the second case, since the row would become the newest
+    version.
     """
     record_id = source_id(source.name, _id(row))
     metadata = {"format": source.format, "version": version}
     while True:
-        latest, copied = _copied(records, record_id)
-        if version in copied or (version < max(copied, default=version) and not is_dead):
+        target = targets.get(record_id) or targets.setdefault(record_id, _target(records, record_id))
+        is_past = version < max(target.rows, default=version) or (target.is_pruned and not target.rows)
+        if version in target.rows or (is_past and not is_dead):
             return False
-        if version < max(copied, default=version):
-            text = "a later version is copied already, so this row can no longer be copied; dismiss the letter"
-            raise Invalid(text, copied=max(copied))
+        if is_past:
+            text = "a later version is stored already, so this row can no longer be copied; dismiss the letter"
+            raise Invalid(text, latest=target.latest)
         body, time_ms = _body(row.get("payload"), objects), _time(source, row)
         try:
-            records.put(record_id, body, expected=latest, metadata=metadata, source_time_ms=time_ms)
-            return True
+            stored = records.put(record_id, body, expected=target.latest, metadata=metadata, source_time_ms=time_ms)
         except VersionConflict:  # another process has written the record
+            del targets[record_id]
             continue
+        target.latest = stored.version
+        target.rows.add(version)
+        return True
 
 
 def _version(row: Mapping[str, Any]) -> int:
@@ -143,14 +168,13 @@ def _version(row: Mapping[str, Any]) -> int:
         raise Invalid("a row's version is no number") from exc
 
 
-def _copied(records: Records, record_id: str) -> tuple[int, set[int]]:
-    """Return the latest version of a record, and the rows of which it has a version. Polls may have added versions."""
+def _target(records: Records, record_id: str) -> _Target:
     try:
         versions = list(records.versions(record_id, reverse=True))
     except NotFound:
-        return 0, set()
-    copied = {int(version.metadata["version"]) for version in versions if "version" in version.metadata}
-    return versions[0].version, copied
+        return _Target()
+    rows = {int(version.metadata["version"]) for version in versions if "version" in version.metadata}
+    return _Target(versions[0].version, rows, versions[-1].version > 1)
 
 
 def _body(payload: Any, objects: Any) -> Any:

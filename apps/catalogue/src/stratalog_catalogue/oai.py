@@ -59,8 +59,9 @@ def poll_oai(
             yield Step(records, {}, first.time_ms, True)
             return
         harvest = {name: str(checkpoint[name]) for name in ("from", "token", "begun") if checkpoint.get(name)}
+        seen: set[str] = set()
         for page in _pages(source, harvest, get):
-            yield Step(_records(page.body), page.checkpoint, page.time_ms)
+            yield Step(_records(page.body), page.checkpoint, page.time_ms, seen=seen)
 
 
 def _pages(source: Source, harvest: dict[str, str], get: Get) -> Iterator[_Page]:

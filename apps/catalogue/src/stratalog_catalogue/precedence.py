@@ -8,7 +8,13 @@ from stratalog_catalogue.folder import Step
 from stratalog_catalogue.record_splitter import SplitRecord
 from stratalog_catalogue.sources import Source
 
-__all__ = ["replaces"]
+__all__ = ["may_replace", "replaces"]
+
+
+def may_replace(source: Source, step: Step, record: SplitRecord, time_ms: int) -> bool:
+    """Return whether `replaces` may be True. If not, the stored version need not be read."""
+    is_later_state = step.is_complete and time_ms < step.time_ms
+    return step.is_current and (is_later_state or _has_coarse_time(source, record))
 
 
 def replaces(source: Source, step: Step, record: SplitRecord, time_ms: int, latest: RecordVersion) -> bool:
@@ -17,10 +23,10 @@ def replaces(source: Source, step: Step, record: SplitRecord, time_ms: int, late
     A complete state that is later than a deletion proves that the record is back, whatever the record's own time. And
     if the source's times are coarse, other content with the same time is a later change. A redacted version is not
     replaced: the content may be the redacted one. Nor do the bytes of a dead letter replace a version, which may be
-    later. The record must be the first of its id in the step: of two records with one id and one time, the first one
+    later. The record must be the first of its id in the poll: of two records with one id and one time, the first one
     counts.
     """
-    if latest.redacted or not step.is_current:
+    if latest.redacted or not may_replace(source, step, record, time_ms):
         return False
     if latest.deleted and step.is_complete and (latest.source_time_ms or 0) < step.time_ms:
         return True

@@ -10,8 +10,7 @@ import msgspec
 from stratalog import DeadLetter, Records, Store
 from stratalog_catalogue.encodings import UTF8, is_utf8
 from stratalog_catalogue.folder import Step, read_file, suffix_of, unpacked
-from stratalog_catalogue.ingest import IngestFailure, fail, failure_of, resolve, take, take_record
-from stratalog_catalogue.migration import is_row_letter
+from stratalog_catalogue.ingest import IngestFailure, fail, failure_of, is_row_letter, resolve, take, take_record
 from stratalog_catalogue.names import SOURCES, WORKS, source_of_letter
 from stratalog_catalogue.polls import Connect, forget_checkpoint, poll_source, reason_of
 from stratalog_catalogue.reconciliation import reconcile_records

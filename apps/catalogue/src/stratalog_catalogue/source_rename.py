@@ -15,7 +15,7 @@ import msgspec
 from stratalog import Conflict, DeadLetter, Invalid, NotFound, Records, RecordVersion
 from stratalog_catalogue.ingest import fail, failure_of, resolve
 from stratalog_catalogue.names import CHECKPOINTS, SETTINGS, SOURCES, SUMMARIES, TITLES, WORKS, check_source
-from stratalog_catalogue.sources import Source, add_source, read_source, remove_source
+from stratalog_catalogue.sources import Source, put_settings, read_source, remove_source
 
 __all__ = ["RenameCounts", "rename_source"]
 
@@ -40,7 +40,7 @@ def rename_source(
     """
     source = read_source(records, name)
     _check_free(records, source, check_source(other))
-    add_source(records, msgspec.structs.replace(source, renamed_to=other))
+    put_settings(records, msgspec.structs.replace(source, renamed_to=other))
     counts = RenameCounts()
     # A poll that began before the rename may still write records, so repeat until a pass moves no record.
     while moved := _move_records(records, name, other, progress):
@@ -52,7 +52,7 @@ def rename_source(
             records.delete(prefix + name)
     with suppress(NotFound):
         records.put(CHECKPOINTS + other, records.get(CHECKPOINTS + name).body)
-    add_source(records, msgspec.structs.replace(source, name=other, renamed_to=msgspec.UNSET))
+    put_settings(records, msgspec.structs.replace(source, name=other, renamed_to=msgspec.UNSET))
     remove_source(records, name)
     return counts
 

@@ -17,7 +17,7 @@ import msgspec
 
 from stratalog import Corrupt, Invalid, NotFound, Records
 from stratalog_catalogue.encodings import check_encoding
-from stratalog_catalogue.limits import CATALOGUE_DELETIONS_PERCENT
+from stratalog_catalogue.limits import CATALOGUE_DELETIONS_PERCENT, CATALOGUE_PATTERN_PARTS_MAX
 from stratalog_catalogue.names import CHECKPOINTS, POLLS, SETTINGS, check_source
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Source",
     "add_source",
     "pause_source",
+    "put_settings",
     "read_source",
     "read_sources",
     "readable_sources",
@@ -142,11 +143,13 @@ def add_source(records: Records, source: Source) -> Source:
     for moment in (source.since, source.until):
         if moment and not MOMENT.fullmatch(moment):
             raise Invalid("a date must be YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ", source=source.name, value=moment)
-    return _put_settings(records, msgspec.structs.replace(source, encoding=check_encoding(source.encoding)))
+    return put_settings(records, msgspec.structs.replace(source, encoding=check_encoding(source.encoding)))
 
 
 def _check_pattern(source: Source) -> None:
-    """Raise Invalid for a pattern that no poll accepts."""
+    """Raise Invalid for a pattern that no poll accepts, or that has too many parts."""
+    if source.pattern.count("/") >= CATALOGUE_PATTERN_PARTS_MAX:
+        raise Invalid("the pattern has too many parts", source=source.name, limit=CATALOGUE_PATTERN_PARTS_MAX)
     try:
         list(Path(os.devnull).glob(source.pattern))
     except (ValueError, NotImplementedError) as exc:
@@ -154,7 +157,8 @@ def _check_pattern(source: Source) -> None:
         raise Invalid(text, source=source.name, pattern=source.pattern, reason=str(exc)) from exc
 
 
-def _put_settings(records: Records, source: Source) -> Source:
+def put_settings(records: Records, source: Source) -> Source:
+    """Store a source's settings unchecked, since stored settings may be older than a check. Raises Invalid."""
     try:
         settings = msgspec.json.encode(source)
     except UnicodeEncodeError as exc:
@@ -196,7 +200,7 @@ def readable_sources(records: Records, names: Iterable[str]) -> Iterator[Source]
 
 def pause_source(records: Records, name: str, paused: bool) -> Source:
     """Pause or resume a source. A poll skips a paused source unless the poll names it. Raises NotFound and Invalid."""
-    return _put_settings(records, msgspec.structs.replace(read_source(records, name), paused=paused))
+    return put_settings(records, msgspec.structs.replace(read_source(records, name), paused=paused))
 
 
 def remove_source(records: Records, name: str) -> None:

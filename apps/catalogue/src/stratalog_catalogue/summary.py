@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 
 import msgspec
@@ -58,7 +59,7 @@ def write_summary(records: Records, source: str, tally: ReconciliationCounts, no
     keys = sorted({key[:2] for key in tally.rows})
     rows = tuple(Row(*key, *(tally.rows[*key, what] for what in ("records", "versions", "bytes"))) for key in keys)
     summary = Summary(source=source, as_of_ms=now_ms, works=len(tally.titles), failed=tally.failed, rows=rows)
-    lines = (f"{work}\t{' '.join(title.split())}\n" for work, title in tally.titles)
+    lines = (f"{_written(work)}\t{' '.join(title.split())}\n" for work, title in tally.titles)
     for id, body in (
         (TITLES + source, "".join(lines).encode(errors="replace")),
         (SUMMARIES + source, msgspec.json.encode(summary)),
@@ -88,11 +89,19 @@ def read_titles(records: Records, source: str) -> Iterator[tuple[str, str]]:
         return
     begun = ""
     for line in text.split("\n"):
-        # A work's id may have tabs and line breaks. Its title has none.
+        # Earlier builds wrote each id as it is. A work's id may have tabs and line breaks. Its title has none.
         work, tab, title = f"{begun}{line}".rpartition("\t")
         begun = "" if tab else f"{title}\n"
+        if work.startswith('"'):
+            with suppress(msgspec.DecodeError):  # the rest of an earlier build's id may begin with a quotation mark
+                work = msgspec.json.decode(work, type=str)
         if work.startswith(f"{WORKS}{source}/"):
             yield work, title
+
+
+def _written(work: str) -> str:
+    """Return a work's id without tabs and line breaks: an id with any of them is written as a JSON text."""
+    return msgspec.json.encode(work).decode() if "\t" in work or "\n" in work else work
 
 
 def _letters(ids: Iterable[str]) -> tuple[dict[str, int], bool]:

@@ -1,8 +1,9 @@
 // Helpers: make an element in one line, and fetch from the server. Text is never parsed as markup, so the text of a
 // record cannot inject markup.
 
+import { fetchBody } from "/web/client/transfer.js";
+
 const TOKEN = "stratalog token";
-const TIMEOUT_MS = 30_000;
 const YEAR_1_MS = Date.parse("0001-01-01");
 const YEAR_10000_MS = Date.parse("+010000-01-01");
 
@@ -26,14 +27,13 @@ export function make(tag, attributes = {}, ...content) {
 export async function fetchJson(path, query) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
   const token = remembered();
-  const answer = await fetch(`${path}?${new URLSearchParams(given)}`, {
+  const { response, body } = await fetchBody(`${path}?${new URLSearchParams(given)}`, {
     headers: token ? { Authorization: `Bearer ${token}` } : {},
-    signal: AbortSignal.timeout(TIMEOUT_MS),
   });
-  if (answer.status === 401) return retryWithToken(path, query);
-  const body = parsed(await answer.text());
-  if (answer.ok && body !== undefined) return body;
-  throw new Error(body?.message ?? body?.error?.message ?? `The server answered ${answer.status}.`);
+  if (response.status === 401) return retryWithToken(path, query);
+  const content = parsed(await body.text());
+  if (response.ok && content !== undefined) return content;
+  throw new Error(content?.message ?? content?.error?.message ?? `The server answered ${response.status}.`);
 }
 
 /** Whether a plain link works. A link cannot send a token, so it does not work if the page has a token. */
