@@ -187,7 +187,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B684",
-        (Edit("src/stratalog/server/log_throttle.py", "(0, record.getMessage())", "(0, str(record.msg))"),),
+        (Edit("src/stratalog/server/log_throttle.py", "return record.getMessage()", "return str(record.msg)"),),
         ("tests/server/test_log_throttle.py::test_lines_omitted_at_the_end_of_a_flood_are_reported",),
     ),
     Removal(
