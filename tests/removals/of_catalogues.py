@@ -593,4 +593,20 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{TESTS}test_letters.py::test_a_named_file_may_be_a_link_to_another_folder",),
     ),
+    Removal(
+        "B695",
+        (Edit(f"{SOURCES}encodings.py", '.name.removesuffix("-sig")', ".name"),),
+        (
+            f"{TESTS}test_encodings.py::test_in_each_encoding_that_a_source_may_have_text_keeps_its_bytes",
+            f"{TESTS}test_encodings.py::test_utf_8_with_a_byte_order_mark_is_declared_as_utf_8",
+        ),
+    ),
+    Removal(
+        "B695",
+        (Edit(f"{SOURCES}encodings.py", " or known in LOSSY", ""),),
+        (
+            f"{TESTS}test_encodings.py::test_in_each_encoding_that_a_source_may_have_text_keeps_its_bytes",
+            f"{TESTS}test_encodings.py::test_an_encoding_in_which_text_would_change_its_bytes_is_refused",
+        ),
+    ),
 )

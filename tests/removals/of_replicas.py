@@ -206,7 +206,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B683",
-        (Edit("src/stratalog/server/methods.py", 'scope["method"] != "HEAD":', 'scope["method"]:'),),
+        (Edit("src/stratalog/server/methods.py", 'scope["method"] != "HEAD" or', 'scope["method"] or'),),
         (
             f"{METHODS}::test_head_has_the_status_and_the_headers_of_get_and_no_body",
             f"{METHODS}::test_head_of_a_stream_of_events_ends_and_the_connection_serves_the_next_request",
@@ -214,7 +214,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B683",
-        (Edit("src/stratalog/server/methods.py", 'scope["method"] != "OPTIONS":', 'scope["method"]:'),),
+        (Edit("src/stratalog/server/methods.py", 'scope["method"] != "OPTIONS" or', 'scope["method"] or'),),
         (f"{METHODS}::test_options_and_a_refused_method_name_all_methods_of_the_path",),
     ),
     Removal(
@@ -224,7 +224,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B684",
-        (Edit("src/stratalog/server/log_throttle.py", "(0, record.getMessage())", "(0, str(record.msg))"),),
+        (Edit("src/stratalog/server/log_throttle.py", "return record.getMessage()", "return str(record.msg)"),),
         ("tests/server/test_log_throttle.py::test_lines_omitted_at_the_end_of_a_flood_are_reported",),
     ),
     Removal(

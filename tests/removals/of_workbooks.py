@@ -353,4 +353,23 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{REFUSALS}::test_a_chart_can_move_only_to_a_carousel_and_its_old_figure_is_deleted",),
     ),
+    Removal(
+        "B697",
+        (Edit(f"{SHEET}/xlsx_markup.py", "        self.declared = {}\n\n    def _declare", "\n    def _declare"),),
+        (
+            f"{TESTS}::test_the_namespace_of_a_skipped_element_is_not_declared_by_the_next_element",
+            f"{TESTS}::test_the_namespace_of_an_unknown_element_is_not_declared_by_its_string",
+        ),
+    ),
+    Removal(
+        "B697",
+        (
+            Edit(
+                f"{SHEET}/xlsx_markup.py",
+                "        self._skipped += 1\n\n    @property",
+                "        self._skipped = 1\n\n    @property",
+            ),
+        ),
+        (f"{TESTS}::test_the_namespace_of_a_skipped_element_is_not_declared_by_the_next_element",),
+    ),
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import pytest
 
 from stratalog.server.log_throttle import LogThrottle
 from stratalog.testing.clock import ManualClock
 
+DEADLOCK_SECONDS = 5
 LOG = logging.getLogger("stratalog.server")
 
 
@@ -45,6 +47,37 @@ def test_lines_of_different_kinds_do_not_throttle_each_other(caplog: pytest.LogC
             LOG.error("it failed", exc_info=error)
         refuse(1)
     assert caplog.messages == ["it failed", "it failed", "refused 1"]
+
+
+def test_a_line_whose_arguments_do_not_fit_raises_no_error_and_is_reported_as_its_template(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock()
+    throttle = LogThrottle(clock)
+    with throttle.applied():
+        for argument in (1, "two"):
+            LOG.warning("refused %d", argument)
+        clock.sleep(1)
+        throttle.report()
+    assert caplog.messages == ["refused 1", "1 more omitted, the first: refused %d"]
+
+
+def test_the_text_of_an_argument_may_itself_log(caplog: pytest.LogCaptureFixture) -> None:
+    class Caller:
+        def __str__(self) -> str:
+            refuse(1)
+            return "a caller"
+
+    def log_twice() -> None:
+        for _ in range(2):
+            LOG.warning("%s is away", Caller())
+
+    with LogThrottle(ManualClock()).applied():
+        logging_thread = threading.Thread(target=log_twice, daemon=True)
+        logging_thread.start()
+        logging_thread.join(DEADLOCK_SECONDS)
+    assert not logging_thread.is_alive()
+    assert [record.msg for record in caplog.records] == ["refused %d", "%s is away"]
 
 
 def test_after_the_end_of_the_throttle_every_line_is_written(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from tests.server.api import BUDGET, Client, serving
+import pytest
+from litestar import HttpMethod, Request, asgi, get, head, route
+from litestar.exceptions import HTTPException
+from litestar.response.base import ASGIResponse
+from litestar.types import Receive, Scope, Send
+
+from stratalog.server.application import Application
+from tests.server.api import BUDGET, Client, problem, serving
 from tests.server.web_servers import HOST, web_server
 
 ACME = "/v1/organisations/acme"
 READ_HEADERS = ("content-type", "content-length", "etag", "cache-control", "stratalog-version")
 DOCUMENT = {"GET", "HEAD", "PUT", "DELETE", "OPTIONS"}
+
+
+@route("/own", http_method=[HttpMethod.GET, HttpMethod.OPTIONS])
+async def own_options(request: Request[Any, Any, Any]) -> str:
+    return request.method
+
+
+@head("/head")
+async def own_head() -> None: ...
+
+
+@asgi("/mounted", is_mount=True, copy_scope=True)
+async def mounted(scope: Scope, receive: Receive, send: Send) -> None:
+    method = Request[Any, Any, Any](scope).method
+    await ASGIResponse(headers={"X-Method": method})(scope, receive, send)
+
+
+@get("/refused")
+async def refused_without_allow() -> None:
+    raise HTTPException("read-only", status_code=405)
+
+
+@get("/refused/with-allow")
+async def refused_with_allow() -> None:
+    raise HTTPException("read-only", status_code=405, headers={"Allow": "PUT,GET"})
 
 
 def test_head_has_the_status_and_the_headers_of_get_and_no_body() -> None:
@@ -64,3 +96,19 @@ def test_options_and_a_refused_method_name_all_methods_of_the_path(client: Clien
 def test_a_path_with_a_websocket_alone_names_no_method_of_http(client: Client, method: str) -> None:
     refused = client.request(method, f"{BUDGET}/live")
     assert (refused.status_code, refused.headers["allow"]) == (405, "")
+
+
+def test_an_applications_own_handlers_of_head_and_options_run() -> None:
+    with serving(Application(routes=[own_options, own_head, mounted])) as client:
+        assert client.options("/own").text == "OPTIONS"
+        assert client.head("/own").status_code == client.head("/head").status_code == 200
+        assert client.options("/head").headers["allow"] == "HEAD, OPTIONS"
+        for method in ("HEAD", "OPTIONS", "GET"):
+            assert client.request(method, "/mounted/a").headers["x-method"] == method
+
+
+def test_an_application_may_refuse_a_method_itself() -> None:
+    with serving(Application(routes=[refused_without_allow, refused_with_allow])) as client:
+        without, named = client.get("/refused"), client.get("/refused/with-allow")
+    assert (problem(without), problem(named)) == ((405, "method-not-allowed"),) * 2
+    assert (without.headers.get("allow"), named.headers["allow"]) == (None, "GET, HEAD, PUT")

@@ -31,6 +31,7 @@ from stratalog_sheet.workbook_names import WorkbookNames
 from stratalog_sheet.xlsx_cells import CellContext, SheetWriter, without_empty_cells
 from stratalog_sheet.xlsx_import import read_workbook
 from stratalog_sheet.xlsx_markup import MAIN, Allowance
+from stratalog_sheet.xlsx_parts import StringsWriter, StylesWriter
 from stratalog_sheet.xlsx_repair import OrderRepair
 
 pytestmark = pytest.mark.slow
@@ -343,3 +344,16 @@ def test_a_top_10_rule_is_exported_with_the_type_of_the_schema(sheets: Sheets) -
     )
     (ranges,) = reopened(opened(sheets, saved(book)).export()).active.conditional_formatting
     assert [rule.type for rule in ranges.rules] == ["top10"]
+
+
+def test_the_namespace_of_a_skipped_element_is_not_declared_by_the_next_element() -> None:
+    skipped = '<extLst xmlns="urn:x"><ext><extLst xmlns="urn:y"/></ext></extLst>'
+    text = f'<styleSheet xmlns="{MAIN}"><fonts>{skipped}<font/></fonts></styleSheet>'
+    writer = StylesWriter("styles.xml", Allowance())
+    assert writer.rewritten([text.encode()]).endswith("<fonts><font></font></fonts></styleSheet>")
+
+
+def test_the_namespace_of_an_unknown_element_is_not_declared_by_its_string() -> None:
+    text = f'<sst xmlns="{MAIN}"><si><t>a</t><x:mark xmlns:x="urn:x"/></si></sst>'
+    written = StringsWriter("sharedStrings.xml", Allowance(), Findings()).rewritten([text.encode()])
+    assert written.endswith('<si><t xml:space="preserve">a</t></si></sst>')

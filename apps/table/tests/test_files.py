@@ -8,13 +8,16 @@ from apps.table.tests.helpers import (
     assignment,
     children_of,
     halves,
+    memory_store,
     new_file,
     refused,
     reopened,
     replacement,
     rows_held,
+    table_of,
 )
 from stratalog_table import File, FileReference, NewFile, NewReference, Split, Table
+from stratalog_table.transaction_group import Request
 
 
 def test_files_are_added_with_their_references(table: Table) -> None:
@@ -301,6 +304,16 @@ def test_purge_deletes_the_rows_that_a_clear_leaves_behind(table: Table) -> None
     assert table.purge() >= 1
     assert table.purge() == 0
     assert not any(key.split("/")[0].endswith("0") and "partition" not in key for key, _ in table.document.at().scan())
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_purge_of_no_rows_is_refused_and_the_next_purge_deletes_all(limit: int) -> None:
+    table = table_of(memory_store())
+    table.add_files([new_file("a")])
+    table.clear_files()
+    with refused("malformed", "Malformed transaction: Expected `int` >= 1 - at `$.limit`"):
+        table._each([Request("purge", {"limit": limit})])
+    assert table.purge() == 1
 
 
 def test_a_collected_file_can_never_be_added(table: Table) -> None:

@@ -110,7 +110,7 @@ def create_app(
     # a budget are known.
     app.state.service = service
     app.asgi_handler = Middleware(
-        answers_head(bounded(app.asgi_handler, service.byte_budgets)),
+        answers_head(bounded(app.asgi_handler, service.byte_budgets), app),
         application,
         store.environment.clock,
         service.metrics,

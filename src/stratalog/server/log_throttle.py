@@ -38,16 +38,17 @@ class LogThrottle(logging.Filter):
         # This line is the throttle's own report. The throttle must not omit it.
         if hasattr(record, "left_out"):
             return True
-        kind, now_ms = _kind(record), self._clock.boot_ms()
+        # Format outside the lock: the text of an argument may itself log.
+        kind, text, now_ms = _kind(record), _text(record), self._clock.boot_ms()
         with self._lock:
             if self._is_silenced(kind, now_ms):
-                count, first = self._left_out.get(kind) or (0, record.getMessage())
+                count, first = self._left_out.get(kind) or (0, text)
                 self._left_out[kind] = count + 1, first
                 return False
             self._passed_ms[kind] = now_ms
             count, _ = self._left_out.pop(kind, (0, ""))
         if count:
-            record.msg, record.args = f"{record.getMessage()} ({count} more omitted)", None
+            record.msg, record.args = f"{text} ({count} more omitted)", None
         return True
 
     def report(self) -> None:
@@ -81,3 +82,11 @@ class LogThrottle(logging.Filter):
 def _kind(record: logging.LogRecord) -> _Kind:
     error = record.exc_info[0] if record.exc_info else None
     return record.name, record.pathname, record.lineno, error.__qualname__ if error else ""
+
+
+def _text(record: logging.LogRecord) -> str:
+    """Return the text of the line, or what can be shown of it if its arguments are wrong."""
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - an error of a filter would reach the code that logs
+        return record.msg if isinstance(record.msg, str) else type(record.msg).__qualname__

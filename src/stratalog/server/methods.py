@@ -6,8 +6,10 @@ from collections.abc import Collection
 
 from litestar import Litestar
 from litestar.enums import ScopeType
+from litestar.exceptions import HTTPException
 from litestar.routes import HTTPRoute
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+from litestar.utils import normalize_path
 
 __all__ = ["allow_header", "answers_head", "answers_options"]
 
@@ -19,11 +21,14 @@ def allow_header(methods: Collection[str]) -> str:
     return ", ".join(sorted(names | {"HEAD"} if "GET" in names else names))
 
 
-def answers_head(app: ASGIApp) -> ASGIApp:
-    """Wrap an application so that it answers HEAD as GET, without the body."""
+def answers_head(app: ASGIApp, routes: Litestar) -> ASGIApp:
+    """Wrap an application so that it answers HEAD as GET, without the body.
+
+    HEAD stays HEAD if ``routes`` has a handler of its own for HEAD on the path, or another application.
+    """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != ScopeType.HTTP or scope["method"] != "HEAD":
+        if scope["type"] != ScopeType.HTTP or scope["method"] != "HEAD" or _has_head(routes, scope):
             return await app(scope, receive, send)
         is_complete = False
 
@@ -49,13 +54,14 @@ def answers_head(app: ASGIApp) -> ASGIApp:
 
 
 def answers_options(app: ASGIApp) -> ASGIApp:
-    """Wrap a handler so that OPTIONS names all methods of the path.
+    """Wrap a handler so that OPTIONS names all methods of the path, unless the path has its own handler for OPTIONS.
 
-    Litestar's own answer lacks the methods of handlers that other routers registered for the path.
+    The answer of Litestar's generated handler lacks the methods of handlers that other routers registered for the path.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != ScopeType.HTTP or scope["method"] != "OPTIONS":
+        is_generated = scope["route_handler"].fn.__module__ == HTTPRoute.__module__
+        if scope["type"] != ScopeType.HTTP or scope["method"] != "OPTIONS" or not is_generated:
             return await app(scope, receive, send)
         methods = _methods_of(scope["litestar_app"], scope["path_template"])
         headers = [(b"allow", allow_header(methods).encode())]
@@ -64,6 +70,15 @@ def answers_options(app: ASGIApp) -> ASGIApp:
         return None
 
     return call
+
+
+def _has_head(app: Litestar, scope: HTTPScope) -> bool:
+    path = normalize_path(scope["path"].removeprefix(scope.get("root_path", "")))
+    try:
+        app.asgi_router.handle_routing(path=path, method="HEAD")
+    except HTTPException:
+        return False
+    return True
 
 
 def _methods_of(app: Litestar, template: str) -> set[str]:

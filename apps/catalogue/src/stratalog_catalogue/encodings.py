@@ -32,8 +32,10 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# In these encodings, text that is decoded and encoded again has the same bytes.
+# In these encodings, except `LOSSY`, text that is decoded and encoded again has the same bytes.
 FAMILIES = ("utf-8", "utf-16-", "utf-32-", "iso8859-", "cp125", "koi8-", "mac-", "ascii")
+# These have two bytes for one character, such as a space of left-to-right text and one of right-to-left text.
+LOSSY = ("mac-arabic", "mac-farsi")
 
 
 def check_encoding(name: str) -> str:
@@ -45,10 +47,11 @@ def check_encoding(name: str) -> str:
     if not name:
         return ""
     try:
-        known = codecs.lookup(name).name
+        # Python's "utf-8-sig" would add a byte order mark to each record. A mark is recognised without it.
+        known = codecs.lookup(name).name.removesuffix("-sig")
     except (LookupError, ValueError) as exc:
         raise Invalid("unknown encoding", value=name) from exc
-    if not known.startswith(FAMILIES):
+    if not known.startswith(FAMILIES) or known in LOSSY:
         raise Invalid("the encoding is not supported", value=name, known=" ".join(FAMILIES))
     return known
 

@@ -79,7 +79,7 @@ class PartReader:
         self.allowance = allowance
         self._canonical: dict[str, str] = {}
         self.declared: Attributes = {}
-        """The unknown namespaces that the next element declares."""
+        """The unknown namespaces that the element that begins declares."""
 
     def start(self, name: str, attributes: Attributes) -> None:
         """Handle the start of an element."""
@@ -115,6 +115,8 @@ class PartReader:
     def _start(self, name: str, attributes: Attributes) -> None:
         self.allowance.element()
         self.start(self._known(name), {self._known(key): value for key, value in attributes.items()})
+        # A namespace holds for its element, also if a subclass leaves out the element.
+        self.declared = {}
 
     def _declare(self, prefix: str | None, uri: str | None) -> None:
         if uri and uri not in PREFIXES:
@@ -165,7 +167,6 @@ class PartWriter(PartReader):
         else:
             declared, self._is_root = self.root_declared if self._is_root else "", False
             self.write(f"<{name}{declared}{attribute_text(self.declared)}{attribute_text(attributes)}>")
-        self.declared = {}
 
     def end(self, name: str) -> None:
         """Write the end of an element, unless the element is skipped."""
@@ -181,7 +182,7 @@ class PartWriter(PartReader):
 
     def skip(self) -> None:
         """Leave out this element and its content. A subclass calls this method instead of `PartWriter.start`."""
-        self._skipped = 1
+        self._skipped += 1
 
     @property
     def is_skipping(self) -> bool:

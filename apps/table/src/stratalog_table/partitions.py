@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -74,7 +74,7 @@ class ExtendPartitionTree(msgspec.Struct, frozen=True):
 class Purge(msgspec.Struct, frozen=True):
     """The maximum number of rows to delete."""
 
-    limit: int = 1000
+    limit: Annotated[int, msgspec.Meta(ge=1)] = 1000
 
 
 class SetData(msgspec.Struct, frozen=True):
