@@ -297,7 +297,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/verification.py",
-                "            if attempt == ATTEMPTS_MAX or log.floor() == floor:\n                raise\n",
+                "            if log.floor() == floor:\n                raise\n",
                 "            raise\n",
             ),
         ),
