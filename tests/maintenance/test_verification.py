@@ -283,10 +283,16 @@ def test_findings_of_a_last_attempt_during_which_the_floor_rises_are_not_reporte
     log = store.log("acme", "events")
     checkpoint = Checkpoint(LOG, log.record.origin, VERSIONS, log.head().hash)
     put(store, item_at(store, LOG, VERSIONS), c=1)
+
+    def forget(version: int) -> Callable[[int], None]:
+        def progress(count: int) -> None:
+            raise_floor(log, version)
+
+        return progress
+
     with pytest.raises(VersionForgotten, match="during each attempt"):
-        verify_history(store, LOG, progress=lambda count: raise_floor(log, 1))
-    proof = prove_descent(store, checkpoint, progress=lambda count: raise_floor(log, 2))
-    assert proof.status == "not-provable"
+        verify_history(store, LOG, progress=forget(1))
+    assert prove_descent(store, checkpoint, progress=forget(2)).status == "not-provable"
     assert findings(store, LOG) == [("altered", VERSIONS, VERSIONS)]
 
 
