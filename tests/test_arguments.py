@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -23,8 +26,8 @@ from stratalog import (
     replay,
     verify,
 )
-from stratalog.server import Quotas, ServerLimits
-from stratalog.worker import WorkerSettings
+from stratalog.server import Application, Quotas, ServerLimits, create_app
+from stratalog.worker import Worker, WorkerSettings
 
 
 @pytest.fixture
@@ -48,6 +51,7 @@ def store() -> Iterator[Store]:
         (lambda document: verify("plan"), "document must be of type Document, not str"),
         (lambda document: redact(document.log, 1), "document must be of type Document, not Log"),
         (lambda document: Document("plan"), "log must be of type Log, not str"),
+        (lambda document: Document(document.log, {}), "rules must be of type Rules, not dict"),
         (lambda document: Projection("plan", "sums", lambda entry: []), "log must be of type Log, not str"),
     ],
 )
@@ -71,7 +75,14 @@ def test_an_object_of_a_wrong_class_is_a_type_error(
         ),
         (lambda store: stratalog.maintain(store.environment), "store must be of type Store, not Environment"),
         (lambda store: stratalog.maintain(store, {"a": 1}), "policy must be of type MaintenancePolicy, not dict"),
+        (lambda store: stratalog.maintain(store, {}), "policy must be of type MaintenancePolicy, not dict"),
         (lambda store: stratalog.open("memory:", rules={"a": 1}), "rules must be of type Rules, not dict"),
+        (lambda store: stratalog.open("memory:", rules={}), "rules must be of type Rules, not dict"),
+        (lambda store: stratalog.open("memory:", settings=0), "settings must be of type LogSettings, not int"),
+        (lambda store: Worker("store"), "store must be of type Store, not str"),
+        (lambda store: Worker(store, {}), "settings must be of type WorkerSettings, not dict"),
+        (lambda store: create_app("store"), "store must be of type Store, not str"),
+        (lambda store: create_app(store, {}), "application must be of type Application, not dict"),
         (
             lambda store: stratalog.open("memory:", settings=Settings()),
             "settings must be of type LogSettings, not Settings",
@@ -87,26 +98,71 @@ def test_an_object_of_a_wrong_class_is_a_type_error_of_a_store(
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields"),
+    ("kind", "fields", "message"),
     [
-        (Rules, {"mutators": 5}),
-        (Rules, {"mutators": {"add": "add"}}),
-        (Rules, {"metadata_fields": "name"}),
-        (Settings, {"log": 5}),
-        (Settings, {"server": {"threads": "16"}}),
-        (LogSettings, {"append_seconds_max": "10"}),
-        (LogSettings, {"segment_entries_target": 0.5}),
-        (Quotas, {"documents_max": True}),
-        (ServerLimits, {"threads": None}),
-        (WorkerSettings, {"receives_max": "5"}),
-        (RetentionPolicy, {"retain_segments": 0}),
-        (MaintenancePolicy, {"documents": {"retain_days": 5}}),
+        (Rules, {"mutators": 5}, "Rules.mutators is not valid: Expected `object`, got `int`"),
+        (Rules, {"mutators": {"add": "+"}}, "Rules.mutators['add'] is not valid: Expected `Callable`, got `str`"),
+        (Rules, {"metadata_fields": "id"}, "Rules.metadata_fields is not valid: Expected `array`, got `str`"),
+        (Settings, {"log": 5}, "Settings.log is not valid: Expected `object`, got `int`"),
+        (Settings, {"log": {5: 5}}, "a key of Settings.log must be of type str, not int"),
+        (Settings, {"log": {"a": "5"}}, "Settings.log['a'] is not valid: Expected `int | float`, got `str`"),
+        (
+            LogSettings,
+            {"append_seconds_max": "10"},
+            "LogSettings.append_seconds_max is not valid: Expected `float`, got `str`",
+        ),
+        (
+            LogSettings,
+            {"segment_entries_target": 0.5},
+            "LogSettings.segment_entries_target is not valid: Expected `int`, got `float`",
+        ),
+        (Quotas, {"documents_max": True}, "Quotas.documents_max is not valid: Expected `int | null`, got `bool`"),
+        (ServerLimits, {"threads": None}, "ServerLimits.threads is not valid: Expected `int`, got `null`"),
+        (
+            WorkerSettings,
+            {"retry_seconds_max": math.nan},
+            "WorkerSettings.retry_seconds_max is not valid: Expected a number, got nan",
+        ),
+        (RetentionPolicy, {"retain_segments": 0}, "RetentionPolicy.retain_segments is not valid: Expected `int` >= 1"),
+        (
+            MaintenancePolicy,
+            {"documents": {"retain_days": 5}},
+            "MaintenancePolicy.documents must be of type RetentionPolicy, not dict",
+        ),
+        (
+            MaintenancePolicy,
+            {"exceptions": {"acme": {"retain_days": 5}}},
+            "MaintenancePolicy.exceptions['acme'] must be of type RetentionPolicy, not dict",
+        ),
+        (Application, {"limits": 5}, "Application.limits must be of type ServerLimits, not int"),
+        (Application, {"quotas": {}}, "Application.quotas must be of type Quotas, not dict"),
+        (Application, {"routes": 5}, "Application.routes is not valid: Expected `array`, got `int`"),
+        (Application, {"hosts": "app.example"}, "Application.hosts is not valid: Expected `array`, got `str`"),
+        (Application, {"pages": {"own": 5}}, "Application.pages['own'] must be of type str | Path, not int"),
     ],
 )
-def test_a_field_of_a_wrong_type_is_a_type_error(kind: type[msgspec.Struct], fields: dict[str, object]) -> None:
-    [name] = fields
-    with pytest.raises(TypeError, match=rf"^{kind.__name__}\.{name} must be of type "):
+def test_a_field_of_a_wrong_type_is_a_type_error(
+    kind: type[msgspec.Struct], fields: dict[str, object], message: str
+) -> None:
+    with pytest.raises(TypeError) as failure:
         kind(**fields)
+    assert str(failure.value) == message
+
+
+def test_a_value_that_works_like_the_type_of_its_field_is_accepted() -> None:
+    class Days(float):
+        """Like numpy.float64."""
+
+    class OwnPolicy(RetentionPolicy, frozen=True):
+        pass
+
+    assert Rules(metadata_fields=["id"]) == Rules(metadata_fields=("id",))  # type: ignore[arg-type]
+    assert Application(hosts=["app.example"]).hosts == ("app.example",)  # type: ignore[arg-type]
+    assert type(RetentionPolicy(retain_days=Days(3)).retain_days) is float
+    assert RetentionPolicy(retain_days=2**60 + 1).retain_days == 2**60 + 1
+    own = OwnPolicy(retain_days=3)
+    assert MaintenancePolicy(documents=own, exceptions={"acme": own}).retention("acme", "plan", "log") is own
+    assert Application(pages={"own": Path("pages"), "other": "pages"}).pages
 
 
 @pytest.mark.parametrize("name", [["acme"], {"acme": 1}, 5, None])
@@ -124,3 +180,8 @@ def test_a_name_that_is_no_text_is_invalid(name: object, store: Store) -> None:
 def test_a_time_that_is_no_number_is_invalid(time_ms: object, document: Document) -> None:
     with pytest.raises(Invalid, match="a time must be a number of milliseconds"):
         document.log.version_at(time_ms)  # type: ignore[arg-type]
+
+
+def test_a_time_may_be_any_real_number(document: Document) -> None:
+    document.put("a", 1)
+    assert document.log.version_at(Fraction(2**62)) == 1  # type: ignore[arg-type]

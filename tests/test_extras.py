@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import sys
 import tomllib
@@ -13,7 +14,7 @@ import pytest
 
 import stratalog
 from stratalog.errors import Invalid
-from stratalog.extras import needs_extra
+from stratalog.extras import MissingExtra, needs_extra
 from stratalog.homes import open_blobs
 from tests.processes import ROOT, environment, run
 
@@ -68,10 +69,13 @@ def test_a_store_without_its_extra_names_the_extra(
 def test_a_missing_extra_is_a_missing_module_too() -> None:
     with pytest.raises(ModuleNotFoundError) as failure, needs_extra("pages", "a page", "stratalog-sheet"):
         import_module("no_such_module")
-    assert failure.value.name == "no_such_module"
-    assert str(failure.value) == (
+    error = failure.value
+    assert str(error) == (
         "a page needs the pages extra: pip install \"stratalog-sheet[pages]\" missing='no_such_module'"
     )
+    assert isinstance(error, MissingExtra)
+    for same in (error, error.copy(), pickle.loads(pickle.dumps(error))):
+        assert (type(same), same.name, str(same)) == (MissingExtra, "no_such_module", str(error))
 
 
 def test_the_server_extra_needs_the_first_litestar_with_the_names_that_the_server_imports() -> None:

@@ -5,49 +5,71 @@ A wrong id, version, time or body may come from outside of the program. For thes
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from math import isnan
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
 __all__ = ["CheckedStruct", "check_class"]
 
 
-def check_class(wanted: type, **arguments: object) -> None:
+def check_class(wanted: Any, **arguments: object) -> None:
     """Raise TypeError unless each argument is an instance of ``wanted``. Call it before anything is done.
 
-    ``wanted`` may be a private protocol, named after the public class that it stands for.
+    ``wanted`` is a class or a union of classes. It may be a private protocol, named after the public class that it
+    stands for.
     """
     for name, value in arguments.items():
         if not isinstance(value, wanted):
-            raise TypeError(f"{name} must be of type {wanted.__name__.lstrip('_')}, not {type(value).__name__}")
+            text = " | ".join(kind.__name__.lstrip("_") for kind in _members(wanted))
+            raise TypeError(f"{name} must be of type {text}, not {type(value).__name__}")
 
 
 class CheckedStruct(msgspec.Struct, frozen=True):
     """The base of settings that callers make: each field must have its annotated type, or the call is a TypeError.
 
+    A list in place of a tuple becomes a tuple, and a value of a subclass of float, such as numpy.float64, a float.
     msgspec itself checks the fields only of a struct that it decodes.
     """
 
     def __post_init__(self) -> None:
         kind = type(self)
-        for name, (wanted, text) in _types_of(kind).items():
-            if reason := _reason(getattr(self, name), wanted):
-                raise TypeError(f"{kind.__name__}.{name} must be of type {text}: {reason}")
+        for name, wanted in _types_of(kind).items():
+            value = getattr(self, name)
+            if (checked := _checked(f"{kind.__name__}.{name}", value, wanted)) is not value:
+                msgspec.structs.force_setattr(self, name, checked)
 
 
 @cache
-def _types_of(kind: type[msgspec.Struct]) -> dict[str, tuple[Any, str]]:
-    """Return the type of each field, and the text of its annotation. A subclass has the fields of its bases too."""
-    texts = ChainMap(*(getattr(base, "__annotations__", {}) for base in kind.__mro__))
-    return {field.name: (field.type, texts[field.name]) for field in msgspec.structs.fields(kind)}
+def _types_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(kind)}
 
 
-def _reason(value: object, wanted: Any) -> str:
-    """Return the reason why ``value`` is not of the type ``wanted``; empty if it is."""
+def _checked(name: str, value: Any, wanted: Any) -> Any:
+    """Return ``value`` as a field of the type ``wanted`` has it. Raise TypeError if it is of another type."""
+    if get_origin(wanted) is Mapping and isinstance(value, Mapping):
+        of_keys, of_values = get_args(wanted)
+        for key, inner in value.items():
+            _checked(f"a key of {name}", key, of_keys)
+            _checked(f"{name}[{key!r:.100}]", inner, of_values)
+        return value
+    # msgspec would convert a dict to a struct. It also refuses a union of several classes.
+    if all(isinstance(kind, type) and kind not in (int, float) for kind in _members(wanted)):
+        check_class(wanted, **{name: value})
+        return value
+    plain = float(value) if isinstance(value, float) else value
     try:
-        # msgspec also converts, for example a dict to a struct. So the converted value must equal the given one.
-        return "" if msgspec.convert(value, wanted) == value else f"got `{type(value).__name__}`"
+        converted = msgspec.convert(plain, wanted)
     except msgspec.ValidationError as exc:
-        return str(exc)
+        raise TypeError(f"{name} is not valid: {exc}") from exc
+    if isinstance(plain, float) and isnan(plain):
+        raise TypeError(f"{name} is not valid: Expected a number, got nan")
+    return converted if isinstance(converted, tuple) else plain
+
+
+def _members(wanted: Any) -> tuple[Any, ...]:
+    """Return the types of a union, or else ``wanted`` itself."""
+    return get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)

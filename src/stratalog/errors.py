@@ -41,7 +41,7 @@ A message begins in lower case, except for names, and ends in ``key=value`` deta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 __all__ = [
     "BY_CODE",
@@ -83,7 +83,7 @@ class StratalogError(Exception):
         self.details = details
         super().__init__(" ".join([message, *(f"{name}={_short(value)}" for name, value in details.items())]))
 
-    def copy(self) -> StratalogError:
+    def copy(self) -> Self:
         """Return a copy for another thread. If two threads raised one exception, their tracebacks would mix."""
         copied = type(self).__new__(type(self), *self.args)
         copied.__dict__.update(self.__dict__)

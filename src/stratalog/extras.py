@@ -13,9 +13,10 @@ __all__ = ["MissingExtra", "needs_extra"]
 class MissingExtra(Invalid, ModuleNotFoundError):
     """A module of an extra is not installed. ``name`` is the missing module, as in the error of Python."""
 
-    def __init__(self, message: str, missing: str | None) -> None:
-        super().__init__(message, missing=missing)
-        self.name = missing
+    @property
+    def name(self) -> str | None:  # type: ignore[override]
+        """The missing module."""
+        return self.details.get("missing")
 
 
 @contextmanager

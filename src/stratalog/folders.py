@@ -126,8 +126,8 @@ def make_shared_folder(folder: str, root: str) -> None:
 
     Raises FileNotFoundError if ``root`` is missing: a person may move it away, to put another folder in its place.
 
-    Other processes may remove empty folders meanwhile. So a folder may vanish before the next
-    one is made in it. The function then begins again.
+    Other processes may remove empty folders meanwhile. So a folder may vanish before the next one is made in it. The
+    function then begins again.
     """
     for _ in range(MAKE_TRIES_MAX):
         try:

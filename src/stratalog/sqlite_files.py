@@ -6,18 +6,20 @@ Stores and clients open their own connections with apsw, and use these functions
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 import apsw
 
 from stratalog.codec import escaped
 from stratalog.errors import Corrupt, Invalid, StorageFull, StratalogError, Unavailable
-from stratalog.folders import file_errors, sync_path
+from stratalog.folders import OpenPath, file_errors, sync_path
 
 __all__ = [
+    "MEMORY",
     "check_path",
     "close_inherited",
+    "connected",
     "create_file",
     "roll_back",
     "sync_commits",
@@ -25,6 +27,7 @@ __all__ = [
     "translated_error",
 ]
 
+MEMORY = ":memory:"
 UNFINISHED = ".new"
 # SQLite applies the file NAME-wal to the database NAME, even if another database wrote the file. The same is true of a
 # file with one of the other suffixes.
@@ -76,6 +79,24 @@ def create_file(path: str, create: Callable[[str], None]) -> None:
     with file_errors():
         os.replace(unfinished, path)
         sync_path(os.path.dirname(path))
+
+
+@contextmanager
+def connected(opened: OpenPath | None, vfs: str | None = None) -> Iterator[apsw.Connection]:
+    """Connect to the file, and run the block, which sets up the connection. After an error the connection is closed.
+
+    Without ``opened``, connect to a database in memory. Raises Unavailable if the file was moved, deleted or replaced.
+    Without the flag to create a file, SQLite makes no empty file in place of one that was moved meanwhile.
+    """
+    path = MEMORY if opened is None else opened.path
+    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
+    try:
+        if opened is not None:
+            opened.check()
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 def sync_commits(connection: apsw.Connection, synchronous: str = "full") -> None:

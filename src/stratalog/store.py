@@ -52,7 +52,7 @@ class Store:
         self.meter = meter
         self.announcements = announcements
         self._queue = queue
-        self.rules: Rules = rules or Rules()
+        self.rules: Rules = Rules() if rules is None else rules
         self._documents: OrderedDict[tuple[str, str], Document] = OrderedDict()
         self._lock = threading.Lock()
         self._queue_lock = threading.Lock()
@@ -264,7 +264,8 @@ def open_store(
     use.
     """
     clock, text = clock or SystemClock(), text_of(url)
-    rules, settings = rules or Rules(), settings or LogSettings()
+    rules = Rules() if rules is None else rules
+    settings = LogSettings() if settings is None else settings
     check_class(Rules, rules=rules)
     check_class(LogSettings, settings=settings)
     ports = open_ports(text, create, clock, meter, chunk_cache)

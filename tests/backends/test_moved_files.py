@@ -21,6 +21,7 @@ from stratalog.client.file import ClientFile
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt, Unavailable
+from stratalog.folders import OpenPath
 from stratalog.maintenance.scrub import last_scrub_ms, scrub
 from stratalog.testing.clock import ManualClock
 from tests.client.helpers import InProcess, new_document
@@ -115,6 +116,31 @@ def test_a_file_that_is_replaced_while_sqlite_opens_it_is_not_accepted(tmp_path:
     replacing.moment = "after"
     with pytest.raises(Unavailable, match="moved, deleted or replaced"):
         SqliteFile(path, ManualClock(), "full", None, "replacing")
+
+
+@pytest.mark.parametrize(
+    ("module", "open_file"),
+    [
+        ("backends.sqlite_connections", lambda path: SqliteFile(path, ManualClock(), "full", None)),
+        ("client.file", ClientFile),
+    ],
+    ids=["store", "client"],
+)
+def test_a_file_that_is_moved_while_it_is_opened_leaves_no_empty_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, open_file: Callable[[str], object]
+) -> None:
+    """The next open would take an empty file for a new one."""
+
+    class Moving(OpenPath):
+        def __init__(self, path: str, what: str) -> None:
+            super().__init__(path, what)
+            _move(Path(path))
+
+    monkeypatch.setattr(f"stratalog.{module}.OpenPath", Moving)
+    path = tmp_path / "index.sqlite"
+    with pytest.raises(Unavailable):
+        open_file(str(path))
+    assert not path.exists()
 
 
 def test_a_read_uses_no_file_that_replaced_the_store_s_file_while_the_read_began(

@@ -107,6 +107,23 @@ def test_a_measurement_by_a_clock_that_was_ahead_is_replaced() -> None:
     held.create(7)
 
 
+def test_a_measurement_by_a_clock_that_is_ahead_covers_only_earlier_admissions() -> None:
+    """A measurement that covers later admissions would switch off the quota until its time."""
+    held = Held()
+    held.create(2)
+    now_ms = held.clock.wall_ms()
+    held.clock.set_wall(now_ms + YEAR_MS)
+    held.measure(documents=3)
+    held.clock.set_wall(now_ms)
+    assert held.documents == 5
+    for _ in range(5):
+        held.clock.sleep(USAGE_READ_SECONDS + 1)
+        held.create()
+    held.clock.sleep(YEAR_MS / 2000)
+    with pytest.raises(QuotaExceeded):
+        held.create()
+
+
 def test_admissions_by_a_clock_that_was_ahead_count_until_the_next_measurement() -> None:
     held = Held()
     now_ms = held.clock.wall_ms()

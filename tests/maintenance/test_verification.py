@@ -27,6 +27,7 @@ from stratalog.log.lifecycle import delete_log
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.segments import list_segments, segment_change
 from stratalog.log.verification import Finding
+from stratalog.maintenance.checkpoint import Checkpoint, prove_descent
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.damage import DAMAGES_OF_GAP_MAX
 from stratalog.maintenance.inspection import inspect_history
@@ -272,6 +273,27 @@ def test_a_verification_during_which_the_floor_rises_starts_again_at_the_new_flo
     )
     with pytest.raises(VersionForgotten):
         verify_history(store, name, 3)
+
+
+def test_findings_of_a_last_attempt_during_which_the_floor_rises_are_not_reported(
+    store: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What looks like damage may have been forgotten meanwhile."""
+    monkeypatch.setattr("stratalog.maintenance.verification.ATTEMPTS_MAX", 1)
+    log = store.log("acme", "events")
+    checkpoint = Checkpoint(LOG, log.record.origin, VERSIONS, log.head().hash)
+    put(store, item_at(store, LOG, VERSIONS), c=1)
+
+    def forget(version: int) -> Callable[[int], None]:
+        def progress(count: int) -> None:
+            raise_floor(log, version)
+
+        return progress
+
+    with pytest.raises(VersionForgotten, match="during each attempt"):
+        verify_history(store, LOG, progress=forget(1))
+    assert prove_descent(store, checkpoint, progress=forget(2)).status == "not-provable"
+    assert findings(store, LOG) == [("altered", VERSIONS, VERSIONS)]
 
 
 def test_a_version_missing_from_an_archive_is_reported(store: stratalog.Store) -> None:

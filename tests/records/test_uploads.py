@@ -17,9 +17,12 @@ from stratalog.records.versions import Name
 from tests.records.helpers import World
 
 
-def begin_upload(world: World, id: str) -> None:
-    """Store the pin of an upload, as if the process of the upload had died before it committed the pointer."""
-    pin = pin_put(Name(world.organisation, id), new_id(world.clock), world.clock.wall_ms())
+def begin_upload(world: World, id: str, ahead_ms: int = 0) -> None:
+    """Store the pin of an upload, as if the process of the upload had died before it committed the pointer.
+
+    The clock of that process was ``ahead_ms`` ahead.
+    """
+    pin = pin_put(Name(world.organisation, id), new_id(world.clock), world.clock.wall_ms() + ahead_ms)
     world.backend.commit([pin])
 
 
@@ -61,6 +64,18 @@ def test_pins_are_swept_after_twice_the_time_limit_of_an_upload(world: World) ->
     world.pass_seconds(1)
     sweep_pins(world.environment, world.organisation)
     assert pins(world) == ["b2"]
+
+
+def test_the_pin_of_a_clock_that_was_ahead_expires(world: World) -> None:
+    for id in ("b1", "b2"):
+        begin_upload(world, id, 365 * 86_400_000)
+    left = orphan(world, "b1")
+    world.pass_seconds()
+    world.records.free("b1")
+    assert world.blobs.stat(left) is None
+    assert pins(world) == ["b2"]
+    sweep_pins(world.environment, world.organisation)
+    assert pins(world) == []
 
 
 def test_a_finished_or_failed_upload_leaves_no_pin(world: World) -> None:

@@ -17,7 +17,7 @@ from stratalog.errors import Unavailable
 from stratalog.folders import OpenPath
 from stratalog.limits import OPENING_WAIT_MS_MAX
 from stratalog.process_fork import check_fork, delay_forks
-from stratalog.sqlite_files import create_file, sync_commits, sync_log, translated_error
+from stratalog.sqlite_files import connected, create_file, sync_commits, sync_log, translated_error
 
 __all__ = ["open_reader", "open_writer"]
 
@@ -36,33 +36,18 @@ def open_writer(
     with delay_forks(), _opening(path, clock):
         create_file(path, partial(create_tables, vfs=vfs))
         opened = OpenPath(path, "the database's file")
-        with _connected(opened, vfs) as connection:
+        with connected(opened, vfs) as connection:
             _prepare(connection, synchronous, file_bytes_max)
         return connection, opened
 
 
 def open_reader(opened: OpenPath, vfs: str | None) -> apsw.Connection:
     """Return a connection for reads of the file. Raises Unavailable, and the errors of apsw."""
-    with _connected(opened, vfs) as reader:
+    with connected(opened, vfs) as reader:
         reader.set_busy_timeout(BUSY_MS)
         reader.pragma("query_only", 1)
         sync_commits(reader)  # the last connection to close makes a checkpoint, and may be a reader
     return reader
-
-
-@contextmanager
-def _connected(opened: OpenPath, vfs: str | None) -> Iterator[apsw.Connection]:
-    """Connect to the file, and run the block, which sets up the connection. After an error the connection is closed.
-
-    Without the flag to create a file, SQLite makes no empty file in place of one that was moved meanwhile.
-    """
-    connection = apsw.Connection(opened.path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
-    try:
-        opened.check()
-        yield connection
-    except BaseException:
-        connection.close()
-        raise
 
 
 def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int | None) -> None:

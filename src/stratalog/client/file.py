@@ -14,8 +14,10 @@ from stratalog.errors import Closed, Corrupt, Invalid, OutcomeUnknown, Unavailab
 from stratalog.folders import OpenPath, absolute_path
 from stratalog.process_fork import check_fork, delay_forks, leave_in_child
 from stratalog.sqlite_files import (
+    MEMORY,
     check_path,
     close_inherited,
+    connected,
     create_file,
     roll_back,
     sync_commits,
@@ -25,7 +27,6 @@ from stratalog.sqlite_files import (
 
 __all__ = ["MEMORY", "ClientFile"]
 
-MEMORY = ":memory:"
 FORMAT = 1
 SYNCHRONOUS = "full"
 APPLICATION_ID = 0x53544C43
@@ -185,10 +186,7 @@ def _opened_path(path: str) -> OpenPath | None:
 
 
 def _open(path: str, opened: OpenPath | None) -> apsw.Connection:
-    connection = apsw.Connection(path)
-    try:
-        if opened is not None:
-            opened.check()
+    with connected(opened) as connection:
         sync_commits(connection, SYNCHRONOUS)
         application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
         if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
@@ -202,9 +200,6 @@ def _open(path: str, opened: OpenPath | None) -> apsw.Connection:
         if (problem := connection.pragma("quick_check", 1)) != "ok":
             raise Corrupt("the file is not an intact database", reason=str(problem))
         sync_log(connection)
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 

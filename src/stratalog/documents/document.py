@@ -46,7 +46,8 @@ class Document:
         """``chunks`` replace the document's default chunks, for reads through another cache than the store's."""
         check_class(Log, log=log)
         self.log = log
-        self.rules: Rules = rules or Rules()
+        self.rules: Rules = Rules() if rules is None else rules
+        check_class(Rules, rules=self.rules)
         self.values: Values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
         self.chunks: Chunks = chunks or cached_chunks(log)
         self._states = StateCache(log, self.chunks)

@@ -309,13 +309,16 @@ class _Account:
                 # An eventually consistent read may return an older measurement than an earlier read.
                 if measured and self._is_older_than(measured):
                     self._measured = measured
-                    self._forget_before(measured.began_ms - USAGE_CLOCKS_SECONDS_MAX * 1000)
+                    # A measurement from a clock that is ahead cannot cover the amounts of the last moments.
+                    began_ms = min(measured.began_ms, self._clock.wall_ms())
+                    self._forget_before(began_ms - USAGE_CLOCKS_SECONDS_MAX * 1000)
 
     def _is_older_than(self, measured: Measurement) -> bool:
         known = self._measured
         if known is None or known.began_ms < measured.began_ms:
             return True
-        return is_from_wrong_clock(known.began_ms, self._clock.wall_ms())
+        # The next read often returns the known measurement. It covers no amount that this process has admitted since.
+        return known.began_ms != measured.began_ms and is_from_wrong_clock(known.began_ms, self._clock.wall_ms())
 
     def amounts(self) -> Amounts:
         measured = self._measured.amounts if self._measured else NOTHING

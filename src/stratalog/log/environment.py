@@ -87,7 +87,7 @@ class Environment:
         self.index = index
         self.blobs = blobs
         self.clock = clock
-        self.settings: LogSettings = settings or LogSettings()
+        self.settings: LogSettings = LogSettings() if settings is None else settings
         self._retry_policy = RetryPolicy(
             seconds_max=self.settings.append_seconds_max,
             wait_seconds_first=self.settings.append_backoff_seconds_first,

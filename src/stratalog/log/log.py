@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from numbers import Real
 
 from stratalog.clock import Observation
 from stratalog.errors import Invalid, NotFound, VersionForgotten
@@ -250,7 +251,7 @@ class Log:
         of the floor is gone, its time is unknown: the floor is then returned only for a time at which the segment above
         the floor existed.
         """
-        if not isinstance(time_ms, int | float):
+        if not isinstance(time_ms, Real):
             raise Invalid("a time must be a number of milliseconds", value=time_ms)
         low, high, gone = 0, self.head().version, None
         while low < high:

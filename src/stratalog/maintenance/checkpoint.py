@@ -165,6 +165,8 @@ def prove_descent(
     chosen = history or checkpoint.history
     try:
         report = verify_history(store, chosen, progress=progress)
+    except VersionForgotten as exc:
+        return Descent(checkpoint, "not-provable", exc.message)
     except NotFound as exc:
         return Descent(checkpoint, "contradicted", exc.message)
     chain = report.chain

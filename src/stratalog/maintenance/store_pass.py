@@ -123,7 +123,7 @@ def maintain(
     Raises Closed, and Unavailable if the store cannot be reached. Raises the errors of reading the directory, and of
     reading and saving the position. The errors of the parts are among the failures of the report.
     """
-    policy = policy or MaintenancePolicy()
+    policy = MaintenancePolicy() if policy is None else policy
     check_class(Store, store=store)
     check_class(MaintenancePolicy, policy=policy)
     return _Pass(store, policy, steps, seconds, dry_run, report, measures).run()

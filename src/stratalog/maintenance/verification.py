@@ -81,26 +81,27 @@ def verify_history(
 
     A log or document is read up to version ``upto``, if given; a record is always read whole. ``progress`` is
     called with the number of versions verified since its last call. Damage is reported in the findings. If the floor
-    rises meanwhile, and versions are forgotten before they are read, the verification starts again.
+    rises meanwhile, and versions are forgotten before they are read, the verification starts again, and passes the
+    versions of the new attempt to ``progress`` too.
 
     Raises NotFound, Unavailable, and Invalid for a version of a document before its fork point. Raises VersionForgotten
     if ``upto`` is below the floor, or if the floor rises during each of `ATTEMPTS_MAX` attempts.
     """
     if history.kind == "record":
         return HistoryReport(history, "record", _verify_record(store, history, progress))
-    for attempt in range(1, ATTEMPTS_MAX + 1):
+    for _ in range(ATTEMPTS_MAX):
         log = store.log(history.organisation, history.name)
         floor = log.floor()
         try:
             report = _verify_log(store, history, log, upto, progress)
         except VersionForgotten:
-            if attempt == ATTEMPTS_MAX or log.floor() == floor:
+            if log.floor() == floor:
                 raise
         else:
             # What was forgotten and freed meanwhile looks like damage.
-            if attempt == ATTEMPTS_MAX or not report.findings or log.floor() == floor:
-                break
-    return report
+            if not report.findings or log.floor() == floor:
+                return report
+    raise VersionForgotten("the floor rose during each attempt to verify the log", log=history.name, floor=floor)
 
 
 def _verify_log(

@@ -77,7 +77,8 @@ def sweep_pins(environment: Environment, organisation: str) -> None:
 
 
 def _age_seconds(environment: Environment, pin: Item) -> float:
-    return (environment.clock.wall_ms() - int(required(pin, "c"))) / 1000
+    """Return the age of a pin. A pin from a clock that was ahead expires too: a time in the future counts as an age."""
+    return abs(environment.clock.wall_ms() - int(required(pin, "c"))) / 1000
 
 
 def _sort(name: Name, pin: str) -> str:

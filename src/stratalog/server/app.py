@@ -15,6 +15,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
+from stratalog.arguments import check_class
 from stratalog.documents import Document
 from stratalog.errors import StratalogError
 from stratalog.protocol.sync import Push, Pushed
@@ -84,9 +85,12 @@ def create_app(
     ``audit`` has the access log and the security log, which the caller closes. Without ``audit``, the server writes
     neither log. ``siblings`` are the other processes of the same server, if there are any.
     """
-    if application is not None:
+    check_class(Store, store=store)
+    if application is None:
+        application = Application()
+    else:
+        check_class(Application, application=application)
         store.rules = application.rules
-    application = application or Application()
     service = Service(store, application, _push_path(store, application, push), poked, audit, siblings)
     store.environment.admission = service.admission
     app = Litestar(

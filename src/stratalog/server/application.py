@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -62,6 +62,8 @@ from stratalog.store import Store
 
 if TYPE_CHECKING:
     from litestar.types import ControllerRouterHandler
+else:
+    ControllerRouterHandler = Any
 
 __all__ = ["Application", "ServerLimits"]
 
@@ -155,7 +157,7 @@ class ServerLimits(CheckedStruct, frozen=True, kw_only=True):
     """The rate at which one principal may create clients, each by its first mutation in a document."""
 
 
-class Application(msgspec.Struct, frozen=True, kw_only=True):
+class Application(CheckedStruct, frozen=True, kw_only=True):
     """The mutators of an application, its rules of access, and its additions to the server.
 
     Without ``authenticate`` every caller is admitted, so the server serves only its own machine. With ``authenticate``

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager, suppress
 
-from stratalog.arguments import CheckedStruct
+from stratalog.arguments import CheckedStruct, check_class
 from stratalog.clock import Clock, Observation
 from stratalog.errors import Closed, StratalogError
 from stratalog.limits import QUEUE_RECEIVES_MAX, RECEIVE_MESSAGES_MAX, WORKER_MESSAGES_MAX
@@ -73,7 +73,9 @@ class Worker:
         aside: Executor | None = None,
     ) -> None:
         self._store = store
-        self._settings = settings or WorkerSettings()
+        self._settings = WorkerSettings() if settings is None else settings
+        check_class(Store, store=store)
+        check_class(WorkerSettings, settings=self._settings)
         self._retry_policy = RetryPolicy(
             wait_seconds_first=self._settings.retry_seconds_first, wait_seconds_max=self._settings.retry_seconds_max
         )
