@@ -91,8 +91,17 @@ def test_the_server_extra_needs_the_first_anyio_that_loses_no_cancellation() -> 
     assert lowest("anyio") >= (4, 16)
 
 
-def lowest(library: str) -> tuple[int, ...]:
-    """Return the lowest version of a library that the server extra allows."""
+def test_the_postgres_extra_needs_the_first_psycopg_whose_waits_report_silence() -> None:
+    """Before psycopg 3.3 the wait of the binary reports no interval without bytes, so a session never ends by itself.
+
+    Before psycopg-pool 3.3 a pool has no `drain`, with which a store replaces sessions after a failover.
+    """
+    assert lowest(r"psycopg\[binary,pool\]", "postgres") >= (3, 3)
+    assert lowest("psycopg-pool", "postgres") >= (3, 3)
+
+
+def lowest(library: str, extra: str = "server") -> tuple[int, ...]:
+    """Return the lowest version of a library that an extra allows."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    [version] = [found[1] for text in extras["server"] if (found := re.fullmatch(rf"{library}>=([\d.]+)", text))]
+    [version] = [found[1] for text in extras[extra] if (found := re.fullmatch(rf"{library}>=([\d.]+)", text))]
     return tuple(map(int, version.split(".")))

@@ -43,9 +43,11 @@ PARTITION_BYTES_MAX = 2048
 SORT_BYTES_MAX = 1024
 
 # PostgreSQL. An opened store has a pool of connections for reads, the queue and large blobs. A call waits for a free
-# connection.
+# connection, and a new session as long again for a standby. A session without an answer ends; PostgreSQL itself ends a
+# statement after 60 seconds.
 POSTGRES_CONNECTIONS_MAX = 16
 POSTGRES_WAIT_SECONDS_MAX = 5.0
+POSTGRES_ANSWER_SECONDS_MAX = 90.0
 
 # Blobs. A body above the part size is stored as parts and a manifest.
 BLOB_KEY_BYTES_MAX = 1024

@@ -9,13 +9,15 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Timer
+from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
+import psycopg
 import pytest
 
-from stratalog.backends import postgres_session
 from stratalog.backends.postgres import PostgresStore
 from stratalog.backends.postgres_address import parse_address
+from stratalog.backends.postgres_session import PostgresSession, _Probe
 from stratalog.clock import SystemClock
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.index import Absent, Item, Put
@@ -43,6 +45,7 @@ class Proxy:
         self._server = server
         self._clients: list[socket.socket] = []
         self._silent = 0
+        self.is_open = True
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(folder / SOCKET))
         self._listening.listen()
@@ -53,6 +56,7 @@ class Proxy:
 
     def close(self) -> None:
         """End all connections. Closing twice is harmless."""
+        self.is_open = False
         for end in (self._listening, *self._clients):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -94,24 +98,75 @@ def proxy(postgres: str, tmp_path: Path) -> Iterator[Proxy]:
         yield proxy
 
 
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[PostgresSession]:
+    """All sessions that this process opens."""
+    sessions: list[PostgresSession] = []
+    begin = PostgresSession.__init__
+
+    def begins(session: PostgresSession, *args: Any) -> None:
+        begin(session, *args)
+        sessions.append(session)
+
+    monkeypatch.setattr(PostgresSession, "__init__", begins)
+    return sessions
+
+
+@pytest.fixture
+def url(postgres: str, proxy: Proxy, tmp_path: Path) -> str:
+    """The URL of the server behind the proxy."""
+    (host,) = parse_qs(urlsplit(postgres).query)["host"]
+    return postgres.replace(quote(host, safe=""), quote(str(tmp_path), safe=""))
+
+
+@pytest.fixture
+def guard(proxy: Proxy) -> Iterator[None]:
+    """End a call that waits without end. Then the next call fails."""
+    timer = Timer(GUARD_SECONDS, proxy.close)
+    timer.start()
+    yield
+    timer.cancel()
+    timer.join()
+
+
+@pytest.mark.usefixtures("guard")
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_without_an_answer_ends_and_the_next_call_uses_another_session(
-    postgres: str, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    url: str, proxy: Proxy, sessions: list[PostgresSession], name: str
 ) -> None:
-    (host,) = parse_qs(urlsplit(postgres).query)["host"]
-    url = postgres.replace(quote(host, safe=""), quote(str(tmp_path), safe=""))
     call, error = CALLS[name]
     with closing(PostgresStore(parse_address(url), SystemClock())) as store:
         store.create()
         store.index.commit([Put(ITEM)])
         assert store.index.get("p", "s") == ITEM
-        monkeypatch.setattr(postgres_session, "ANSWER_SECONDS_MAX", 0.2)
         proxy.silence()
-        guard = Timer(GUARD_SECONDS, proxy.close)  # ends a call that waits without end; then the next call fails
-        guard.start()
+        for session in sessions:  # the later sessions get answers, and wait as long as always
+            session.answer_seconds_max = 0.1
         if error is not None:
             with pytest.raises(error):
                 call(store)
         call(store)
         assert store.index.get("p", "s") == ITEM
-        guard.cancel()
+
+
+@pytest.mark.usefixtures("guard")
+def test_a_session_ends_although_the_server_is_silent_to_the_question_about_it(
+    url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server accepts the login of the second session, and then does not answer that session either."""
+    log_in = _Probe.connect
+
+    def connect(**options: Any) -> PostgresSession:
+        probe = log_in(**options)
+        assert isinstance(probe, _Probe)
+        proxy.silence()
+        return probe
+
+    monkeypatch.setattr(_Probe, "connect", connect)
+    monkeypatch.setattr(_Probe, "answer_seconds_max", 0.1)
+    with closing(PostgresSession.connect(parse_address(url).conninfo, autocommit=True)) as session:
+        session.answer_seconds_max = 0.1
+        proxy.silence()
+        with pytest.raises(psycopg.OperationalError):
+            session.execute("SELECT")
+    assert proxy.is_open

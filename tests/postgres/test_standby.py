@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from threading import Timer
+from threading import Event
 from typing import Any
 
 import psycopg
@@ -14,15 +14,14 @@ import pytest
 from stratalog.backends import postgres_connections, postgres_session
 from stratalog.backends.postgres import PostgresStore
 from stratalog.backends.postgres_address import parse_address
-from stratalog.backends.postgres_connections import REPLICATE
-from stratalog.backends.postgres_session import PostgresSession
+from stratalog.backends.postgres_session import REPLICATE, PostgresSession
 from stratalog.clock import SystemClock
 from stratalog.errors import OutcomeUnknown, Unavailable
+from stratalog.limits import POSTGRES_ANSWER_SECONDS_MAX
 from stratalog.ports.index import Absent, Item, Put
-from tests.threads import until
+from tests.threads import SECONDS_MAX, until
 
 WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-CANCEL_SECONDS = 0.02
 ITEM = Item("p", "s", {})
 COMMITS: list[Callable[[PostgresStore], None]] = [
     lambda store: store.index.commit([Put(ITEM, Absent())]),
@@ -46,16 +45,20 @@ class Primary:
         until(lambda: self._do_commits_wait() == bool(name))
 
     def _do_commits_wait(self) -> bool:
-        with closing(PostgresSession.connect(self._url, autocommit=True)) as session:
-            cancel = Timer(CANCEL_SECONDS, session.cancel)
-            cancel.start()
-            session.execute(REPLICATE)
-            cancel.cancel()
+        with closing(PostgresSession.connect(self._url, autocommit=True)) as session, ThreadPoolExecutor(1) as pool:
+            running = pool.submit(session.execute, REPLICATE)
+            until(lambda: running.done() or (session.info.backend_pid,) in self.waiting())
+            session.cancel()  # has no effect on a statement that ended
+            running.result()
             return not session.is_replicated
+
+    def waiting(self) -> list[tuple[Any, ...]]:
+        """Return the sessions that wait for a standby."""
+        return self.connection.execute(WAITING).fetchall()
 
     def end_wait(self, function: str) -> None:
         """Call the function with the session that waits for a standby."""
-        until(lambda: len(self.connection.execute(WAITING).fetchall()) == 1)
+        until(lambda: len(self.waiting()) == 1)
         self.connection.execute(f"SELECT {function}(pid) FROM ({WAITING}) AS waiting")
 
 
@@ -71,8 +74,6 @@ def primary(postgres: str) -> Iterator[Primary]:
 @pytest.fixture
 def store(postgres: str, primary: Primary, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
     """A store with a session for commits, one for sends and one for reads. Then its standby goes away."""
-    monkeypatch.setattr(postgres_connections, "STANDBY_SECONDS_MAX", 0.1)
-    monkeypatch.setattr(postgres_connections, "POSTGRES_WAIT_SECONDS_MAX", 0.2)
     with closing(PostgresStore(parse_address(postgres), SystemClock())) as store:
         store.create()
         store.index.commit([Put(Item("p", "before", {}))])
@@ -80,6 +81,8 @@ def store(postgres: str, primary: Primary, monkeypatch: pytest.MonkeyPatch) -> I
         for session in sessions:
             store._connections._give_back(session)
         primary.name_standby("nobody")
+        for module in (postgres_connections, postgres_session):
+            monkeypatch.setattr(module, "POSTGRES_WAIT_SECONDS_MAX", 0.1)
         yield store
         primary.name_standby("")  # before the end of the session for commits, which may wait
 
@@ -99,12 +102,13 @@ def test_a_commit_whose_wait_for_the_standby_ends_early_is_unknown_and_not_shown
 
 
 def test_a_session_that_opens_while_no_standby_runs_is_unavailable_until_one_does(
-    store: PostgresStore, primary: Primary, postgres: str
+    store: PostgresStore, primary: Primary, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(PostgresStore(parse_address(postgres), SystemClock())) as other:
         with pytest.raises(Unavailable, match="no standby has confirmed"):
             other.require()
         primary.name_standby("")
+        monkeypatch.undo()
         other.require()
 
 
@@ -128,11 +132,36 @@ def test_a_commit_waits_for_the_standby_for_longer_than_for_another_answer(
         return asked[-1]
 
     monkeypatch.setattr(PostgresSession, "_waits_for_standby", asks)
-    monkeypatch.setattr(postgres_session, "ANSWER_SECONDS_MAX", 0.1)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(store.index.commit, [Put(ITEM, Absent())])
+        until(lambda: len(primary.waiting()) == 1)
+        monkeypatch.setattr(PostgresSession, "answer_seconds_max", 0.1)
         until(lambda: len(asked) >= 2)
+        monkeypatch.setattr(PostgresSession, "answer_seconds_max", POSTGRES_ANSWER_SECONDS_MAX)
         primary.name_standby("")
         running.result(timeout=60)
-    assert asked[:2] == [True, True]
+    assert all(asked)
     assert store.index.get("p", "s") == ITEM
+
+
+def test_one_thread_asks_why_no_session_opens(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session of each thread would exceed the pool's limit, and each would wait on the server for the standby."""
+    asks, may_ask = Event(), Event()
+    ask = store._connections.connect
+
+    def connect() -> PostgresSession:
+        assert not asks.is_set()
+        asks.set()
+        assert may_ask.wait(SECONDS_MAX)
+        return ask()
+
+    monkeypatch.setattr(store._connections, "connect", connect)
+    store._connections.renew()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(store.index.get, "p", "s")
+        assert asks.wait(SECONDS_MAX)
+        with pytest.raises(Unavailable, match="no connection to the database was free"):
+            store.index.get("p", "s")
+        may_ask.set()
+        with pytest.raises(Unavailable, match="no standby has confirmed"):
+            first.result(timeout=60)

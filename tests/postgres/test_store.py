@@ -191,12 +191,13 @@ def test_sessions_replace_only_the_setting_off_of_synchronous_commit(
 def test_a_read_waits_for_a_free_connection_for_a_bounded_time(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_connections, "POSTGRES_WAIT_SECONDS_MAX", 0.2)
     taken = [store._connections._take() for _ in range(POSTGRES_CONNECTIONS_MAX)]
+    monkeypatch.setattr(postgres_connections, "POSTGRES_WAIT_SECONDS_MAX", 0.2)
     with pytest.raises(Unavailable, match="no connection to the database was free in time"):
         store.index.get("p", "s")
     for connection in taken:
         store._connections._give_back(connection)
+    monkeypatch.undo()
     assert store.index.get("p", "s") is None
 
 

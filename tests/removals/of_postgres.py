@@ -278,7 +278,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B665",
-        (Edit(SESSION, "if silent_seconds >= ANSWER_SECONDS_MAX:", "if False:"),),
+        (Edit(SESSION, "if silent_seconds >= self.answer_seconds_max:", "if False:"),),
         (SILENT,),
     ),
     Removal(

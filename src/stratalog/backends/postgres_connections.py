@@ -6,7 +6,6 @@ import re
 import select
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -22,7 +21,6 @@ from stratalog.process_fork import close_in_child
 __all__ = [
     "READ_ONLY",
     "REPEATABLE",
-    "REPLICATE",
     "STATEMENT_TRIES",
     "Connection",
     "PostgresConnections",
@@ -32,7 +30,6 @@ __all__ = [
 ]
 
 CONNECT_SECONDS_MAX = 10
-STANDBY_SECONDS_MAX = 10
 IDLE_SECONDS_MAX = 600.0
 STATEMENT_TRIES = 5
 
@@ -52,8 +49,6 @@ DURABLE_COMMITS = (
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
 HAS_STANDBYS = "SELECT current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery()"
-# This transaction writes a message that nothing reads. Its commit waits until a standby has all commits up to its own.
-REPLICATE = "SELECT pg_logical_emit_message(true, 'stratalog', '')"
 
 # If the server's host vanishes, the kernel ends the connection after 30 seconds. The user timeout covers the time until
 # the server has the request. The keepalive covers the wait for the answer; its default is two hours.
@@ -95,9 +90,10 @@ class PostgresConnections:
         self._schema = schema
         self._closed = False
         self._opening = threading.Lock()
+        self._asking = threading.Lock()
         self._pool: ConnectionPool[Connection] | None = None
         # In a child `_closed` is an `Inherited`, which counts as true, so `check_open` raises Closed.
-        close_in_child(self, "_opening", "_pool", "_closed")
+        close_in_child(self, "_opening", "_asking", "_pool", "_closed")
 
     def connect(self) -> Connection:
         """Return a new connection, which the caller closes. Raises Unavailable, Closed."""
@@ -214,7 +210,6 @@ class PostgresConnections:
                         min_size=0,
                         max_size=POSTGRES_CONNECTIONS_MAX,
                         max_idle=IDLE_SECONDS_MAX,
-                        timeout=POSTGRES_WAIT_SECONDS_MAX,
                         reconnect_timeout=POSTGRES_WAIT_SECONDS_MAX,
                         name="stratalog",
                         open=True,
@@ -227,16 +222,20 @@ class PostgresConnections:
         pool = self._open_pool()
         try:
             for _ in range(POSTGRES_CONNECTIONS_MAX):
-                connection = pool.getconn()
+                connection = pool.getconn(POSTGRES_WAIT_SECONDS_MAX)
                 if not _is_stale(connection):
                     return connection
                 connection.close()
                 pool.putconn(connection)
-            return pool.getconn()
+            return pool.getconn(POSTGRES_WAIT_SECONDS_MAX)
         except (PoolTimeout, PoolClosed) as exc:
             # The pool does not report why it could not connect. `connect` shows the reason: it raises Unavailable if
-            # the server cannot be reached.
-            self.connect().close()
+            # the server cannot be reached. One thread asks at a time: a session of each would exceed the pool's limit.
+            if self._asking.acquire(blocking=False):
+                try:
+                    self.connect().close()
+                finally:
+                    self._asking.release()
             raise Unavailable(
                 "no connection to the database was free in time", limit=POSTGRES_WAIT_SECONDS_MAX
             ) from exc
@@ -262,25 +261,13 @@ class PostgresConnections:
 
 
 def _await_standby(connection: Connection) -> None:
-    """Wait until a standby has all commits that the session can read. Raises Unavailable after `STANDBY_SECONDS_MAX`.
+    """Wait until a standby has all commits that the session can read. Raises Unavailable after a bounded time.
 
     A primary that was restarted shows commits that no standby has. A process whose commit was in doubt would find the
     commit and acknowledge it, and a failover would lose it.
     """
-    timer = threading.Timer(STANDBY_SECONDS_MAX, _cancel, [connection])
-    timer.daemon = True
-    timer.start()
-    try:
-        connection.execute(REPLICATE)
-    finally:
-        timer.cancel()
-    if not connection.is_replicated:
-        raise Unavailable("no standby has confirmed the commits of the database", seconds=STANDBY_SECONDS_MAX)
-
-
-def _cancel(connection: Connection) -> None:
-    with suppress(psycopg.Error):  # the connection is lost, or the statement has just ended
-        connection.cancel_safe(timeout=STANDBY_SECONDS_MAX)
+    if not connection.replicate():
+        raise Unavailable("no standby has confirmed the commits of the database", seconds=POSTGRES_WAIT_SECONDS_MAX)
 
 
 def idle_end(connection: Connection) -> select.poll:

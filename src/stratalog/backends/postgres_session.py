@@ -15,29 +15,33 @@ from psycopg import generators
 from psycopg.pq import Format
 from psycopg.pq.abc import PGresult
 
-__all__ = ["ANSWER_SECONDS_MAX", "PostgresSession"]
+from stratalog.limits import POSTGRES_ANSWER_SECONDS_MAX, POSTGRES_WAIT_SECONDS_MAX
 
-ANSWER_SECONDS_MAX = 90.0
-"""The longest wait for bytes of an answer. PostgreSQL itself ends a statement after 60 seconds."""
+__all__ = ["REPLICATE", "PostgresSession"]
 
 WAIT_SECONDS = 0.1
 # The function of PostgreSQL that reports a cancelled wait for a standby.
 STANDBY_WAIT = "SyncRepWaitForLSN"
+# This transaction writes a message that nothing reads. Its commit waits until a standby has all commits up to its own.
+REPLICATE = "SELECT pg_logical_emit_message(true, 'stratalog', '')"
 WAITS_FOR_STANDBY = "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event = 'SyncRep'"
 
 
 class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
-    """A session that waits for bytes for at most `ANSWER_SECONDS_MAX`, and knows whether its commits are replicated.
+    """A session that waits for bytes for at most `answer_seconds_max`, and knows whether its commits are replicated.
 
     The kernel ends the connection to a host that vanished. But a stopped proxy, or a server whose disk does not answer,
     keeps its connections. So the session then shuts its socket down, and libpq reports a broken connection.
     """
+
+    answer_seconds_max = POSTGRES_ANSWER_SECONDS_MAX
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._input = select.poll()
         self._input.register(self.pgconn.socket, select.POLLIN)
         self._cancelled_waits: list[str] = []
+        self._is_replicating = False
         self.add_notice_handler(partial(_note_cancelled_wait, self._cancelled_waits))
 
     @property
@@ -48,6 +52,20 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
         lack the commit.
         """
         return not self._cancelled_waits
+
+    def replicate(self) -> bool:
+        """Return whether a standby has all commits that the session can read.
+
+        The method waits for the standby. After `POSTGRES_WAIT_SECONDS_MAX` it cancels the wait, and returns False.
+        """
+        self._is_replicating = True
+        try:
+            self.execute(REPLICATE)
+        except psycopg.errors.QueryCanceled:  # before the wait, on a slow server
+            return False
+        finally:
+            self._is_replicating = False
+        return self.is_replicated
 
     def execute_prepared(self, name: bytes, values: Sequence[Any], formats: Sequence[Format]) -> PGresult:
         """Execute a prepared statement, and return the result, which may be an error of the server."""
@@ -85,7 +103,10 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
             while True:
                 ready = yield wanted
                 silent_seconds = 0.0 if ready else silent_seconds + interval
-                if silent_seconds >= ANSWER_SECONDS_MAX:
+                if self._is_replicating and silent_seconds >= POSTGRES_WAIT_SECONDS_MAX:
+                    self._cancel()
+                    silent_seconds += POSTGRES_WAIT_SECONDS_MAX  # the request to cancel may have taken this time
+                if silent_seconds >= self.answer_seconds_max:
                     silent_seconds = 0.0
                     if not self._waits_for_standby():
                         self._shut_down()
@@ -98,14 +119,27 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
         own = {part.keyword.decode(): part.val.decode() for part in self.pgconn.info if part.val is not None}
         same: dict[str, Any] = {**own, "host": self.info.host, "port": self.info.port}
         try:
-            with closing(psycopg.connect(**same, autocommit=True)) as other:
+            with closing(_Probe.connect(**same, autocommit=True)) as other:
                 return bool(other.execute(WAITS_FOR_STANDBY, [self.info.backend_pid]).fetchall())
         except psycopg.Error:
             return False
 
+    def _cancel(self) -> None:
+        with suppress(psycopg.Error):  # the server cannot be reached; the next interval tries again
+            self.cancel_safe(timeout=POSTGRES_WAIT_SECONDS_MAX)
+
     def _shut_down(self) -> None:
         with suppress(OSError), socket.socket(fileno=os.dup(self.pgconn.socket)) as own:
             own.shutdown(socket.SHUT_RDWR)
+
+
+class _Probe(PostgresSession):
+    """A session that asks about another one. The server may be silent to it too."""
+
+    answer_seconds_max = POSTGRES_WAIT_SECONDS_MAX
+
+    def _waits_for_standby(self) -> bool:
+        return False
 
 
 def _required(result: PGresult | None) -> PGresult:
