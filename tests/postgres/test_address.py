@@ -51,6 +51,25 @@ def test_no_error_of_a_malformed_url_shows_its_password(url: str) -> None:
     assert "cret" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ann@db/app?application_name=me@work&password=secret", "postgresql:..."),
+        ("postgresql://ann@db/app?password=se@cret", "postgresql:..."),
+        ("postgresql://db/app#x?password=secret", "postgresql:..."),
+        ("postgresql://ann:secret", "postgresql:..."),
+        ("postgresql://db/app?blobs=s3://key:secret%40h/b", "postgresql://db/app"),
+        (
+            "postgresql://ann@[::1]:5433,two:5434/app?schema=a&passw%6Frd=secret",
+            "postgresql://ann@[::1]:5433,two:5434/app?schema=a",
+        ),
+        ("postgresql:///app?host=/run/a&blobs=s3://b/c", "postgresql:///app?host=/run/a&blobs=s3://b/c"),
+    ],
+)
+def test_a_shown_url_has_only_parts_that_are_no_password(url: str, shown: str) -> None:
+    assert without_password(url) == shown
+
+
 def test_spaces_in_a_url_reach_libpq_as_percent_codes() -> None:
     assert parse_address("postgresql://db/plans?options=-c%20geqo%3Doff").conninfo.endswith("options=-c%20geqo%3Doff")
 

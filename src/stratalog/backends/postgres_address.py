@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import msgspec
@@ -14,7 +15,17 @@ __all__ = ["PostgresAddress", "parse_address", "without_password"]
 SCHEMA_DEFAULT = "stratalog"
 SCHEMA_BYTES_MAX = 63
 OWN_PARTS = {"schema", "blobs"}
-PASSWORDS = {"password", "sslpassword"}
+SHOWN_PARTS = {*OWN_PARTS, "dbname", "host", "hostaddr", "port", "service", "user"}
+SHOWN_VALUE = re.compile(r"[^@?#]*")
+# libpq accepts more, for example a password that is not encoded. Then no one can say where the password ends.
+HOST = r"(?:[\w.%~-]*|\[[\da-fA-F:.]+\])(?::\d*)?"
+SHOWN_URL = re.compile(
+    rf"""(?P<scheme>[\w+.-]*://)
+    (?:(?P<user>[^:/?#@]*)(?::[^/?#@]*)?(?P<at>@))?
+    (?P<target>{HOST}(?:,{HOST})*(?:/[^?#@]*)?)
+    (?:\?(?P<query>[^#@]*))?""",
+    re.VERBOSE,
+)
 
 
 class PostgresAddress(msgspec.Struct, frozen=True):
@@ -48,9 +59,17 @@ def parse_address(url: str) -> PostgresAddress:
 
 
 def without_password(url: str) -> str:
-    """Return the URL without its password, even if the URL is malformed, for example if the password is not encoded."""
-    scheme, separator, rest = url.partition("://")
-    credentials, at, target = rest.rpartition("@")
-    target, mark, query = target.partition("?")
-    others = "&".join(part for part in query.split("&") if unquote(part.partition("=")[0]) not in PASSWORDS)
-    return f"{scheme}{separator}{credentials.partition(':')[0]}{at}{target}{mark if others else ''}{others}"
+    """Return the URL without its password, and without each other part that may be one.
+
+    For a malformed URL, for example with a password that is not encoded, return only the scheme.
+    """
+    parts = SHOWN_URL.fullmatch(url)
+    if parts is None:
+        return f"{url.partition(':')[0]}:..." if ":" in url else "..."
+    shown = "&".join(filter(_is_shown, (parts["query"] or "").split("&")))
+    return f"{parts['scheme']}{parts['user'] or ''}{parts['at'] or ''}{parts['target']}{'?' if shown else ''}{shown}"
+
+
+def _is_shown(part: str) -> bool:
+    name, _, value = part.partition("=")
+    return name in SHOWN_PARTS and bool(SHOWN_VALUE.fullmatch(unquote(value)))
