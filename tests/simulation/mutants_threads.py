@@ -111,7 +111,7 @@ MUTANTS = (
             replaced(Log, "read", _read_by_given_head),
             replaced(Handle, "_check_known", _see_no_field),
         ),
-        *("monotonic", "stale-answer", "real-time", "false-conflict", "kept", "bystander"),
+        *("monotonic", "stale-answer", "real-time", "false-conflict", "kept"),
     ),
     _mutant("state goes back", replaced(Newest, "offer", _last_offer_wins(state_cache._version)), "monotonic"),
     _mutant(

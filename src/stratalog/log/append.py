@@ -259,7 +259,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         try:
             entry = self._appender.entry_as_stored(version)
         except VersionForgotten:
-            pending.error = OutcomeUnknown("the version of the append was forgotten", version=version)
+            pending.error = OutcomeUnknown("the version of an append was forgotten", version=version)
             return True
         except NotFound:
             return False
