@@ -154,23 +154,12 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{WEB}/live.js",
-                "      else if (this.#tried !== null) this.#suspect(this.#tried, code, reason);\n",
+                "      if (INVALID_MESSAGE.has(code) && this.id) this.#forgetShown(code, reason);\n",
                 "",
             ),
         ),
         IN_NODE,
     ),
-    Removal(
-        "B679",
-        (Edit(f"{WEB}/live.js", "const isRefused = text === this.#suspected && text", "const isRefused = text"),),
-        IN_NODE,
-    ),
-    Removal(
-        "B679",
-        (Edit(f"{WEB}/live.js", "if (this.#suspected === null) this.#failures = 0;", "this.#failures = 0;"),),
-        IN_NODE,
-    ),
-    Removal("B679", (Edit(f"{WEB}/live.js", "packedBytes(decoded) > PRESENCE_BYTES_MAX", "false"),), IN_NODE),
     Removal(
         "B680",
         (Edit(f"{SHEET}/names.js", '.replace(/[\\uD800-\\uDBFF]$/, "")', ""),),

@@ -2,14 +2,12 @@
 // `Live` reconnects with back-off. `Live` sends the token in the first message, never in the URL.
 
 import { Alarm, pauseMs } from "./backoff.js";
-import { exceeded, invalid } from "./errors.js";
-import { packedBytes } from "./values.js";
+import { StratalogError } from "./errors.js";
 
 const SUBPROTOCOLS = ["stratalog.live.2", "stratalog.live.1"];
 const INVALID_TOKEN = 4401;
+const INVALID_MESSAGE = new Set([4400, 4413, 4422]);
 const SILENCE_SECONDS_MAX = 60;
-const PRESENCE_BYTES_MAX = 1024; // as MessagePack
-const TRIAL_MS = 10_000; // a function behind a gateway may need seconds to start, and then refuse a presence
 const BACKOFF = { firstMs: 200, limitMs: 30_000 };
 
 export class Live {
@@ -32,11 +30,6 @@ export class Live {
   #hangUp = null;
   /** The last message that shows a presence, as text, or null. @type {string | null} */
   #shown = null;
-  /** The presence that this connection sent last, until the connection has outlived it by `TRIAL_MS`. */
-  #tried = null;
-  /** The presence that an earlier connection sent just before its end. */
-  #suspected = null;
-  #trial;
   #failures = 0;
   /** The last token that the server refused. This token is not sent again before `hurry`. */
   #refusedToken = null;
@@ -71,16 +64,12 @@ export class Live {
 
   /**
    * Show `state` to the other connections as this client's presence. A state of null removes the presence. Throws
-   * TypeError for a state that is no JSON, and `limit-exceeded` for a state over 1 KiB. Then the earlier state stays.
+   * TypeError for a state that is no JSON.
    */
   show(state) {
     const text = JSON.stringify({ type: "presence", state });
-    const { state: decoded = null } = JSON.parse(text);
-    if (packedBytes(decoded) > PRESENCE_BYTES_MAX) {
-      throw exceeded("the presence is too large", { limit: PRESENCE_BYTES_MAX });
-    }
     this.#shown = state === null ? null : text;
-    if (this.id) this.#sendPresence(text);
+    if (this.id) this.#send(text);
   }
 
   async #run() {
@@ -100,8 +89,7 @@ export class Live {
       // The application's token function failed, or the browser refuses the WebSocket. The next try may succeed. The
       // sync cycle, which reads the token too, reports the token function's error.
     } finally {
-      clearTimeout(this.#trial);
-      this.#socket = this.#hangUp = this.id = this.#tried = null;
+      this.#socket = this.#hangUp = this.id = null;
       this.present = {};
       this.principals = {};
       this.#onPresence();
@@ -132,7 +120,7 @@ export class Live {
     };
     socket.onclose = ({ code, reason }) => {
       if (code === INVALID_TOKEN) this.#refusedToken = token;
-      else if (this.#tried !== null) this.#suspect(this.#tried, code, reason);
+      if (INVALID_MESSAGE.has(code) && this.id) this.#forgetShown(code, reason);
       hangUp();
     };
   }
@@ -140,9 +128,9 @@ export class Live {
   #hear(message) {
     if (message.type === "ready") {
       this.id = message.id;
-      if (this.#suspected === null) this.#failures = 0;
+      this.#failures = 0;
       this.#silenceSeconds = message.silence_seconds ?? SILENCE_SECONDS_MAX;
-      this.#sendPresence(this.#shown);
+      if (this.#shown !== null) this.#send(this.#shown);
     }
     if (message.type === "here") this.#see(message.present, message.principals);
     if (message.type === "here-changed") {
@@ -160,25 +148,11 @@ export class Live {
     this.principals = Object.fromEntries(known.map((id) => [id, { name: "", ...principals[id] }]));
   }
 
-  #sendPresence(text) {
-    if (text !== null) this.#send(text);
-    this.#tried = text;
-    clearTimeout(this.#trial);
-    this.#trial = setTimeout(() => {
-      this.#tried = this.#suspected = null;
-      this.#failures = 0;
-    }, TRIAL_MS);
-  }
-
-  // A server refuses a presence by ending the connection. If the client always showed the refused state again, it would
-  // get no pokes. A gateway chooses the close code, and a connection may also end by chance. So the client shows the
-  // state once more, and forgets the state if that connection ends too.
-  #suspect(text, code, reason) {
-    const isRefused = text === this.#suspected && text === this.#shown;
-    this.#suspected = text;
-    if (!isRefused) return;
+  // After the hello, presence is the only message to the server. If the client showed a refused state again, the server
+  // would end each connection, and the client would get no pokes.
+  #forgetShown(code, reason) {
     this.#shown = null;
-    reportError(invalid("the server refused the presence", { code, reason }));
+    reportError(new StratalogError("invalid", "the server refused the presence", { code, reason }));
   }
 
   #send(text) {
