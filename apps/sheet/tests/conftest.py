@@ -8,7 +8,7 @@ import pytest
 
 import stratalog
 from stratalog import Store
-from stratalog_sheet import EnginePool, Sheet, Sheets, SheetSettings
+from stratalog_sheet import EnginePool, EngineSettings, Sheet, Sheets, SheetSettings
 from stratalog_sheet.engine import install_engine
 
 Make = Callable[..., Sheets]
@@ -17,7 +17,9 @@ Make = Callable[..., Sheets]
 @pytest.fixture(scope="session")
 def engines() -> Iterator[EnginePool]:
     install_engine()
-    engines = EnginePool()
+    # Engines run at a low priority, so the other workers of a test run can delay a call by more than the usual limit.
+    # The limits of computing time are unchanged.
+    engines = EnginePool(EngineSettings(call_seconds_max=120, workbook_seconds_max=300))
     yield engines
     engines.close()
 
