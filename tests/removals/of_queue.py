@@ -115,8 +115,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/worker/queued_pushes.py",
-                "may_change = OPEN if request.origin or sent.holds_any(request.mutations) else RUNNABLE\n",
-                "may_change = OPEN\n",
+                "waiting = OPEN if request.origin or sent.holds_any(request.mutations) else RUNNABLE\n",
+                "waiting = OPEN\n",
             ),
         ),
         (f"{QUEUE}::test_without_an_origin_a_push_that_is_a_gap_is_refused_at_once_and_not_queued",),

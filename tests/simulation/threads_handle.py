@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from stratalog.documents import Document
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 from stratalog.log import Log
+from stratalog.log.pending_entry import FORGOTTEN
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write
@@ -21,11 +22,6 @@ __all__ = ["AnsweredBlobs", "AnsweredIndex", "Ended", "Handle", "Interrupter"]
 T = TypeVar("T")
 INTERRUPT_RATE = 0.03
 SLOW_MS_MAX = 400
-FORGOTTEN = "the version of an append was forgotten"
-"""The start of an error message.
-
-The error says that the version in doubt was forgotten before a thread could read it.
-"""
 
 
 class Ended(Exception):
@@ -127,7 +123,7 @@ class Handle:
         if any(error is other for other in self._errors):
             raise Violation("bystander", "two threads raised the same exception object", error=error)
         self._errors.append(error)
-        if self.calm and isinstance(error, OutcomeUnknown | Unavailable) and not error.message.startswith(FORGOTTEN):
+        if self.calm and isinstance(error, OutcomeUnknown | Unavailable) and error.message != FORGOTTEN:
             raise Violation("bystander", "a call failed although no port failed", error=repr(error)) from error
 
     def _check_known(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,14 @@ class Catalogue:
 
 def catalogue_in(folder: Path, url: str = "memory:") -> Catalogue:
     return Catalogue(stratalog.open(url), folder)
+
+
+def interrupt_at(number: int) -> Callable[[int], None]:
+    """Return a ``progress`` that raises KeyboardInterrupt at its call with this number, counted from 1."""
+    calls = count(1)
+
+    def progress(_: int) -> None:
+        if next(calls) == number:
+            raise KeyboardInterrupt
+
+    return progress

@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 import stratalog
-from apps.catalogue.tests.helpers import Catalogue
+from apps.catalogue.tests.helpers import Catalogue, interrupt_at
 from stratalog import Records, Unavailable
 from stratalog.testing.aws_local import aws_environment
 from stratalog.testing.emulators import Emulator
@@ -111,15 +111,8 @@ def test_an_interrupted_migration_resumes_and_copies_nothing_twice(
     for n in range(8):
         for version in range(2):
             old.row(f"b{n}", version, {"S": f"{n} {version}"})
-    seen: list[int] = []
-
-    def stop(count: int) -> None:
-        seen.append(count)
-        if len(seen) == 7:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run(catalogue, old, progress=stop)
+        run(catalogue, old, progress=interrupt_at(7))
     run(catalogue, old)
     assert all(catalogue.records.stat(f"source/miro/b{n}").version == 2 for n in range(8))
     assert run(catalogue, old)[0] == 0
@@ -147,15 +140,8 @@ def test_a_migration_ignores_where_a_migration_to_another_source_was_interrupted
     old = Old(ranged=False)
     for n in range(6):
         old.row(f"b{n}", 1, {"S": "{}"})
-    seen: list[int] = []
-
-    def stop(count: int) -> None:
-        seen.append(count)
-        if len(seen) == 5:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run(catalogue, old, progress=stop)
+        run(catalogue, old, progress=interrupt_at(5))
     other = catalogue.add("other", format="json", transformer="plain", id="id", complete=False)
     assert migrate(catalogue.records, other, old.table, dynamodb=old.dynamodb, s3=old.s3).new == 6
     assert run(catalogue, old) == (1, 5, 0)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import stratalog
-from apps.catalogue.tests.helpers import Catalogue
+from apps.catalogue.tests.helpers import Catalogue, interrupt_at
 from stratalog import Records
 from stratalog_catalogue import queries, transformers, workers
 from stratalog_catalogue.model import Agent, Relation, Work, decode_work
@@ -123,15 +123,8 @@ def test_an_interrupted_scan_resumes_where_it_stopped(catalogue: Catalogue, monk
     monkeypatch.setattr("stratalog_catalogue.workers.PIECE_RECORDS", 2)
     monkeypatch.setattr("stratalog_catalogue.workers.PIECES_PER_NOTE", 1)
     filled(catalogue).scan()
-    seen: list[int] = []
-
-    def stop(count: int) -> None:
-        seen.append(count)
-        if len(seen) == 6:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        reconcile(catalogue.store, "acme", everything=True, progress=stop)
+        reconcile(catalogue.store, "acme", everything=True, progress=interrupt_at(6))
     assert reconcile(catalogue.store, "acme", everything=True).looked_at == 10
     assert catalogue.scan(everything=True).looked_at == 20
     assert read_stats(catalogue.records).sources[0].works == 20

@@ -35,7 +35,7 @@ from stratalog.log.entries import Entry
 from stratalog.log.environment import Environment
 from stratalog.log.head import Head, first_head, follow_head, head_rank
 from stratalog.log.names import NameRecord, require_name
-from stratalog.log.pending_entry import PendingEntry, same_request
+from stratalog.log.pending_entry import FORGOTTEN, PendingEntry, same_request
 from stratalog.log.plan import Plan, plan_append
 from stratalog.newest import Newest
 from stratalog.ports.index import Check, Delete, Equals, Item
@@ -259,7 +259,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         try:
             entry = self._appender.entry_as_stored(version)
         except VersionForgotten:
-            pending.error = OutcomeUnknown("the version of an append was forgotten", version=version)
+            pending.error = OutcomeUnknown(FORGOTTEN, version=version)
             return True
         except NotFound:
             return False

@@ -26,9 +26,11 @@ from stratalog.log.entries import (
 from stratalog.log.environment import Environment
 from stratalog.ports.index import NO_BLOBS
 
-__all__ = ["PendingEntry", "prepare_entry", "same_request"]
+__all__ = ["FORGOTTEN", "PendingEntry", "prepare_entry", "same_request"]
 
 WRITE_ID_CHARACTERS = 16
+FORGOTTEN = "the version of an append was forgotten"
+"""The message of OutcomeUnknown if the version in doubt was forgotten before the append could read it."""
 
 
 class PendingEntry:

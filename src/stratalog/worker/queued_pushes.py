@@ -74,8 +74,8 @@ class QueuedPushes:
         request = check_push(request)
         record, state = document.log.record, document.state()
         sent = self._sent_to(record.prefix)
-        may_change = OPEN if request.origin or sent.holds_any(request.mutations) else RUNNABLE
-        answer = refusal(document, request) or _final(document, state, request, owner, may_change)
+        waiting = OPEN if request.origin or sent.holds_any(request.mutations) else RUNNABLE
+        answer = refusal(document, request) or _final(document, state, request, owner, waiting)
         if answer is not None:
             return answer
         sent.check_room(state, self._pushes_max, owner)

@@ -7,7 +7,8 @@ within ``typedStoreId``. A table may have one row for each id, or one row for ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from itertools import takewhile
 from typing import Any
@@ -70,17 +71,7 @@ def migrate(
     try:
         ranged = len(tables.describe_table(TableName=table)["Table"]["KeySchema"]) > 1
         for rows, position in _pages(tables, table, ranged, _begun(records, source, table)):
-            copied: set[str] = set()
-            failed: set[str] = set()
-            targets: dict[str, _Target] = {}
-            for row in rows:
-                id = source_id(source.name, _id(row) or "?")
-                is_copied = _migrate_row(records, source, row, objects, migrated, targets, id in dead)
-                (copied if is_copied else failed).add(id)
-                progress(1)
-            # All rows of an id are on one page.
-            for id in (copied - failed) & dead:
-                resolve(records, id)
+            _PageCopy(records, source, objects, dead, migrated).run(rows, progress)
             _note(records, source, table, position)
     except _failures() as exc:
         raise Unavailable("the old store cannot be read", table=table, reason=str(exc)) from exc
@@ -94,71 +85,76 @@ def _row_letters(records: Records, source: Source) -> Iterator[DeadLetter]:
     return (letter for letter in letters if is_row_letter(letter))
 
 
-def _migrate_row(
-    records: Records,
-    source: Source,
-    row: Mapping[str, Any],
-    objects: Any,
-    migrated: Migrated,
-    targets: dict[str, _Target],
-    is_dead: bool,
-) -> bool:
-    """Copy a row, and return whether the record has it now. Otherwise make a dead letter.
+class _PageCopy:
+    """The copy of one page of rows. All rows of an id are on one page, so the records are read once.
 
-    ``targets`` has the page's records that are already read. ``is_dead`` says whether a row of the record is a dead
-    letter of an earlier run.
+    ``dead`` has the ids of the records of which a row is a dead letter of an earlier run.
     """
-    migrated.rows += 1
-    id = _id(row)
-    try:
-        version = _version(row)
-        if not id:
-            raise Invalid("a row has no id")
-        is_new = _copy_row(records, source, row, version, objects, targets, is_dead)
-        migrated.new += is_new
-        migrated.same += not is_new
-        return True
-    except (Invalid, KeyError, ValueError, objects.exceptions.NoSuchKey, objects.exceptions.NoSuchBucket) as exc:
-        migrated.failed += 1
-        reason = f"{ROW} {row.get('version')}: {type(exc).__name__}: {exc}"
-        fail(records, source_id(source.name, id or "?"), reason, IngestFailure(id=id or "?"), None)
-        return False
 
+    def __init__(
+        self, records: Records, source: Source, objects: Any, dead: AbstractSet[str], migrated: Migrated
+    ) -> None:
+        self._records = records
+        self._source = source
+        self._objects = objects
+        self._dead = dead
+        self._migrated = migrated
+        self._targets: dict[str, _Target] = {}
 
-def _copy_row(
-    records: Records,
-    source: Source,
-    row: Mapping[str, Any],
-    version: int,
-    objects: Any,
-    targets: dict[str, _Target],
-    is_dead: bool,
-) -> bool:
-    """Store a row as the next version of its record, and return True. Return False if the row was copied before.
+    def run(self, rows: Iterable[Mapping[str, Any]], progress: Callable[[int], None]) -> None:
+        """Copy the rows, and resolve the dead letters of records of which each row is copied now."""
+        copied: set[str] = set()
+        failed: set[str] = set()
+        for row in rows:
+            (copied if self._try(row) else failed).add(source_id(self._source.name, _id(row) or "?"))
+            progress(1)
+        for id in (copied - failed) & self._dead:
+            resolve(self._records, id)
 
-    If a later row was copied, or all versions of rows have been pruned, this row was copied too and has been pruned
-    since, or it is the row of the dead letter. Raises Invalid in the second case, since the row would become the newest
-    version.
-    """
-    record_id = source_id(source.name, _id(row))
-    metadata = {"format": source.format, "version": version}
-    while True:
-        target = targets.get(record_id) or targets.setdefault(record_id, _target(records, record_id))
-        is_past = version < max(target.rows, default=version) or (target.is_pruned and not target.rows)
-        if version in target.rows or (is_past and not is_dead):
-            return False
-        if is_past:
-            text = "a later version is stored already, so this row can no longer be copied; dismiss the letter"
-            raise Invalid(text, latest=target.latest)
-        body, time_ms = _body(row.get("payload"), objects), _time(source, row)
+    def _try(self, row: Mapping[str, Any]) -> bool:
+        """Copy a row, and return whether the record has it now. Otherwise make a dead letter."""
+        objects, migrated, id = self._objects, self._migrated, _id(row)
+        migrated.rows += 1
         try:
-            stored = records.put(record_id, body, expected=target.latest, metadata=metadata, source_time_ms=time_ms)
-        except VersionConflict:  # another process has written the record
-            del targets[record_id]
-            continue
-        target.latest = stored.version
-        target.rows.add(version)
-        return True
+            version = _version(row)
+            if not id:
+                raise Invalid("a row has no id")
+            is_new = self._copy(row, version)
+            migrated.new += is_new
+            migrated.same += not is_new
+            return True
+        except (Invalid, KeyError, ValueError, objects.exceptions.NoSuchKey, objects.exceptions.NoSuchBucket) as exc:
+            migrated.failed += 1
+            reason = f"{ROW} {row.get('version')}: {type(exc).__name__}: {exc}"
+            fail(self._records, source_id(self._source.name, id or "?"), reason, IngestFailure(id=id or "?"), None)
+            return False
+
+    def _copy(self, row: Mapping[str, Any], version: int) -> bool:
+        """Store a row as the next version of its record, and return True. Return False if it was copied before.
+
+        If a later row was copied, or all versions of rows have been pruned, this row was copied too and has been pruned
+        since, or it is the row of the dead letter. Raises Invalid in the second case, since the row would become the
+        newest version.
+        """
+        source, id = self._source, source_id(self._source.name, _id(row))
+        metadata, is_dead = {"format": source.format, "version": version}, id in self._dead
+        while True:
+            target = self._targets.get(id) or self._targets.setdefault(id, _target(self._records, id))
+            is_past = version < max(target.rows, default=version) or (target.is_pruned and not target.rows)
+            if version in target.rows or (is_past and not is_dead):
+                return False
+            if is_past:
+                text = "a later version is stored already, so this row can no longer be copied; dismiss the letter"
+                raise Invalid(text, latest=target.latest)
+            body, time_ms = _body(row.get("payload"), self._objects), _time(source, row)
+            try:
+                stored = self._records.put(id, body, expected=target.latest, metadata=metadata, source_time_ms=time_ms)
+            except VersionConflict:  # another process has written the record
+                del self._targets[id]
+                continue
+            target.latest = stored.version
+            target.rows.add(version)
+            return True
 
 
 def _version(row: Mapping[str, Any]) -> int:

@@ -89,19 +89,8 @@ export const network = ({ url, story, two }) => ({
   },
 
   async pendingTextFollowsItsCellIfAnotherTabHasLoadedARestoredVersion(browser) {
-    const [ada, bob] = await two(browser, { A1: "first", A5: "fifth" });
-    await send(url, story, "POST", "/rows", { row: 1 });
-    await shows(ada, "A6", "fifth");
-    const tab = await windowOf(ada.context());
-    await open(tab, url, story);
-    await goOffline(ada);
-    await type(ada, "B6", "beside the fifth");
-    await type(ada, "B1", "in the row that came");
-    await ada.close();
-    await send(url, story, "POST", "/restore?author=Program", { version: 3 });
-    await shows(tab, "A5", "fifth");
-    await isSaved(tab);
-    const again = await windowOf(tab.context());
+    const texts = { B6: "beside the fifth", B1: "in the row that came" };
+    const [bob, tab, again] = await restoreWithPendingTexts({ url, story, two }, browser, texts);
     await open(again, url, story);
     await shows(bob, "B5", "beside the fifth");
     await again.locator("[data-conflict=deleted]", { hasText: "in the row that came" }).waitFor();
@@ -177,18 +166,8 @@ export const network = ({ url, story, two }) => ({
   },
 
   async aSheetWithPendingTextFromBeforeARestoreOpensOnlyWithTheServer(browser) {
-    const [ada, bob] = await two(browser, { A1: "first", A5: "fifth" });
-    await send(url, story, "POST", "/rows", { row: 1 });
-    await shows(ada, "A6", "fifth");
-    const tab = await windowOf(ada.context());
-    await open(tab, url, story);
-    await goOffline(ada);
-    await type(ada, "B6", "beside the fifth");
-    await ada.close();
-    await send(url, story, "POST", "/restore?author=Program", { version: 3 });
-    await shows(tab, "A5", "fifth");
-    await isSaved(tab);
-    const again = await windowOf(tab.context());
+    const texts = { B6: "beside the fifth" };
+    const [bob, tab, again] = await restoreWithPendingTexts({ url, story, two }, browser, texts);
     await again.route("**/v1/**", (route) => route.fulfill(UNAVAILABLE));
     await again.goto(`${url}/web/sheet/edit.html?in=local&sheet=${story}`);
     await again.locator("#opening", { hasText: "store is unavailable" }).waitFor();
@@ -271,6 +250,25 @@ export const network = ({ url, story, two }) => ({
     assert.deepEqual(await shownCells(ada), { A1: "first" });
   },
 });
+
+/**
+ * Let one tab of a user store pending texts and close, and another tab load a restored version. Return another user's
+ * page, the other tab, and a new tab of the first user.
+ */
+async function restoreWithPendingTexts({ url, story, two }, browser, texts) {
+  const [ada, bob] = await two(browser, { A1: "first", A5: "fifth" });
+  await send(url, story, "POST", "/rows", { row: 1 });
+  await shows(ada, "A6", "fifth");
+  const tab = await windowOf(ada.context());
+  await open(tab, url, story);
+  await goOffline(ada);
+  for (const [cell, text] of Object.entries(texts)) await type(ada, cell, text);
+  await ada.close();
+  await send(url, story, "POST", "/restore?author=Program", { version: 3 });
+  await shows(tab, "A5", "fifth");
+  await isSaved(tab);
+  return [bob, tab, await windowOf(tab.context())];
+}
 
 /** Return a promise that `open` resolves. */
 function gate() {
