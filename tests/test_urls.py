@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,25 @@ def test_a_password_in_a_malformed_url_is_not_shown() -> None:
     with pytest.raises(Invalid) as caught:
         location_of("postgresql://user:secret@host\u2100/data")
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql:/ann:secret@db/app", "postgres:app", "AWS:a", "file:/a", "memory:a", "s3:/a"]
+)
+def test_a_url_without_two_slashes_is_refused(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the name of a folder, the URL would be shown with its password."""
+    monkeypatch.chdir(tmp_path)
+    calls: list[Callable[[str], object]] = [stratalog.open, make_store, location_of, open_blobs]
+    for call in calls:
+        with pytest.raises(Invalid, match="malformed") as caught:
+            call(url)
+        assert "secret" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_may_be_named_like_a_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert make_store("./aws:plans") == ["folder aws:plans"]
 
 
 def test_a_path_that_is_too_long_is_unavailable(tmp_path: Path) -> None:

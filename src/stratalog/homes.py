@@ -45,6 +45,9 @@ __all__ = [
     "text_of",
 ]
 
+PREFIXES = ("aws", "file", "memory", "postgres", "postgresql", "s3")
+"""What no folder's name may have before a colon: such a name is a mistyped URL, perhaps with a password."""
+
 INDEX_FILE = "index.sqlite"
 BLOBS_FOLDER = "blobs"
 
@@ -127,6 +130,10 @@ def _scheme(url: str) -> str:
     scheme = {"postgres": "postgresql"}.get(scheme, scheme)
     if scheme not in ("", "aws", "file", "postgresql"):
         raise Invalid("the store's URL has an unknown scheme", url=without_password(url))
+    prefix, colon, _ = url.partition(":")
+    if colon and not scheme and prefix.lower() in PREFIXES:
+        text = "the store's URL is malformed; for a folder with this name write `./` before the name"
+        raise Invalid(text, url=without_password(url))
     return scheme.removeprefix("file")
 
 
@@ -154,12 +161,18 @@ def text_of(url: str | Path) -> str:
 
 
 def location_of(url: str) -> str:
-    """Return the URL without its password. For a folder, return the absolute path."""
-    return shown_url(url) if _scheme(url) else str(_folder(url).absolute())
+    """Return the text that names the store at ``url``: the URL without secrets, or the absolute path of a folder.
+
+    Raises Invalid for a URL that no backend supports.
+    """
+    scheme = _scheme(url)
+    if not scheme:
+        return str(_folder(url).absolute())
+    return parse_address(url).location if scheme == "postgresql" else url
 
 
 def shown_url(url: str) -> str:
-    """Return the URL without its password."""
+    """Return the URL without its password, and without each other part that may be one."""
     return parse_address(url).shown if _scheme(url) == "postgresql" else url
 
 

@@ -33,7 +33,7 @@ class Store:
     A store, and every handle made by it, belongs to its process: in a forked child their calls raise Closed.
 
     ``queue`` may be a function that opens the queue. The store calls the function on first use, since many callers need
-    no queue. ``meter`` counts the requests to the ports. ``location`` is the URL of the store without its password, or
+    no queue. ``meter`` counts the requests to the ports. ``location`` is the URL of the store without secrets, or
     the absolute path of its folder; empty for a store made of ports. With ``announcements``, processes send each other
     hints that a log has new entries.
     """

@@ -70,6 +70,25 @@ def test_a_shown_url_has_only_parts_that_are_no_password(url: str, shown: str) -
     assert without_password(url) == shown
 
 
+@pytest.mark.parametrize(
+    ("url", "location"),
+    [
+        ("postgresql://ann:secret@db/app?sslmode=require&schema=a", "postgresql://ann@db/app?sslmode=require&schema=a"),
+        ("postgresql://ann@db/app?application_name=me@work", "postgresql://ann@db/app?application_name=me@work"),
+        ("postgresql://ann:se?cr:et@db/app", "postgresql://ann@db/app"),
+        (
+            "postgresql://ann@db/app?passw%6Frd=se@cret&options=-c%20geqo%3Doff",
+            "postgresql://ann@db/app?options=-c%20geqo%3Doff",
+        ),
+        ("postgresql:///app?user=ann@corp&scram_client_key=secret", "postgresql:///app?user=ann@corp"),
+        ("postgresql://db?user=ann", "postgresql://db?user=ann"),
+    ],
+)
+def test_the_location_has_each_part_of_the_url_but_the_secrets(url: str, location: str) -> None:
+    """Tables compare the location with the location that they stored: another text is another store."""
+    assert parse_address(url).location == location
+
+
 def test_spaces_in_a_url_reach_libpq_as_percent_codes() -> None:
     assert parse_address("postgresql://db/plans?options=-c%20geqo%3Doff").conninfo.endswith("options=-c%20geqo%3Doff")
 

@@ -15,6 +15,7 @@ __all__ = ["PostgresAddress", "parse_address", "without_password"]
 SCHEMA_DEFAULT = "stratalog"
 SCHEMA_BYTES_MAX = 63
 OWN_PARTS = {"schema", "blobs"}
+SECRETS = {"oauth_client_secret", "password", "scram_client_key", "scram_server_key", "sslpassword"}
 SHOWN_PARTS = {*OWN_PARTS, "dbname", "host", "hostaddr", "port", "service", "user"}
 SHOWN_VALUE = re.compile(r"[^@?#]*")
 # libpq accepts more, for example a password that is not encoded. Then no one can say where the password ends.
@@ -31,13 +32,15 @@ SHOWN_URL = re.compile(
 class PostgresAddress(msgspec.Struct, frozen=True):
     """The parts of a `postgresql://` URL: the connection string for libpq, the schema, and the URL of larger blobs.
 
-    Without ``blobs`` all blobs are rows. ``shown`` is the URL without its password.
+    Without ``blobs`` all blobs are rows. ``shown`` is the URL as a message may show it: see `without_password`.
+    ``location`` names the store: the URL without the parts that libpq takes for secrets.
     """
 
     conninfo: str
     schema: str = SCHEMA_DEFAULT
     blobs: str = ""
     shown: str = ""
+    location: str = ""
 
 
 def parse_address(url: str) -> PostgresAddress:
@@ -55,7 +58,7 @@ def parse_address(url: str) -> PostgresAddress:
     query = urlencode([pair for pair in pairs if pair[0] not in OWN_PARTS], quote_via=quote)
     # Do not use `urlunsplit`: it drops the slashes before an empty host.
     conninfo = f"postgresql://{parts.netloc}{parts.path}{'?' if query else ''}{query}"
-    return PostgresAddress(conninfo, schema, given.get("blobs", ""), without_password(url))
+    return PostgresAddress(conninfo, schema, given.get("blobs", ""), without_password(url), _location(url))
 
 
 def without_password(url: str) -> str:
@@ -68,6 +71,20 @@ def without_password(url: str) -> str:
         return f"{url.partition(':')[0]}:..." if ":" in url else "..."
     shown = "&".join(filter(_is_shown, (parts["query"] or "").split("&")))
     return f"{parts['scheme']}{parts['user'] or ''}{parts['at'] or ''}{parts['target']}{'?' if shown else ''}{shown}"
+
+
+def _location(url: str) -> str:
+    """Return the URL without its secrets, each as libpq finds it. Only a URL that libpq refuses may retain one.
+
+    The text has every other part, so two stores have two texts. A table's register of data files stores the text, so a
+    later build must return the same.
+    """
+    scheme, separator, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    credentials, at, hosts = authority.partition("@") if "@" in authority else ("", "", authority)
+    target, mark, query = f"{hosts}{slash}{path}".partition("?")
+    others = "&".join(part for part in query.split("&") if unquote(part.partition("=")[0]) not in SECRETS)
+    return f"{scheme}{separator}{credentials.partition(':')[0]}{at}{target}{mark if others else ''}{others}"
 
 
 def _is_shown(part: str) -> bool:
