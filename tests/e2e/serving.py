@@ -13,7 +13,9 @@ from stratalog.testing.loopback_server import serve_on_loopback
 from tests.node import install, node_program
 from tests.processes import ChildProcess, run, start
 
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+# The shell has no windows, menus or address bar, so a story costs about two thirds of the CPU. scripts/bootstrap looks
+# for the same names.
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 STORY_SECONDS_MAX = 300
 
 
@@ -32,7 +34,7 @@ def node_with(folder: Path) -> str:
 
 def find_chromium() -> str:
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    assert found, "the browser tests need Chromium: run `make test` as root, or install the package chromium"
+    assert found, "the browser tests need Chromium: run `make test` as root, or install chromium-headless-shell"
     return found
 
 

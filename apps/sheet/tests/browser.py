@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from stratalog_sheet.engine import engine_folder
+from tests.e2e.serving import find_chromium
 
 OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--dump-dom"]
 SECONDS_MAX = 240
@@ -23,14 +23,6 @@ document.getElementById("out").textContent = JSON.stringify(states);
 """
 
 
-def browser_program() -> str:
-    """Return the path of Chromium. The search is the same as in scripts/bootstrap."""
-    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-    program = next(filter(None, found), None)
-    assert program is not None, "scripts/bootstrap browser installs Chromium"
-    return program
-
-
 def imported(books: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
     """Import workbooks in a browser, and return the engine's states. Each item of ``books`` has a workbook's files."""
     (folder / "books.js").write_text(f"const books = {json.dumps(books)};")
@@ -38,7 +30,7 @@ def imported(books: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
     page.write_text(PAGE.format(engine=engine_folder().as_uri()))
     profile = ["--user-data-dir=" + str(folder / "profile"), f"--timeout={SECONDS_MAX * 1000}"]
     done = subprocess.run(
-        [browser_program(), *OPTIONS, *profile, page.as_uri()],
+        [find_chromium(), *OPTIONS, *profile, page.as_uri()],
         capture_output=True,
         text=True,
         timeout=SECONDS_MAX,
