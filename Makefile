@@ -72,10 +72,10 @@ demo-catalogue: $(ready_store) ## a catalogue of real records in the browser: pa
 demo-core: $(ready_store) ## documents, records, history and forks on one machine
 	$(on_store) examples/demo_core.py $(store)
 
-test: ready-dev ready-browser ready-postgres ## seeds of the simulation and sessions of clients, then every test and a quarter of the planted bugs
+test: ready-dev ready-browser ready-postgres ## seeds of the simulation and sessions of clients, then every test and planted bug
 	$(python) -m tests.simulation.simulate --seeds $(TEST_SEEDS) --seed $(COMMIT_SEED)
 	@$(two_at_once) test-convergence test-convergence-servers test-branches test-retries test-tampering
-	$(python) -m pytest -q $(in_parallel) --sample-mutants $(COMMIT_SEED)
+	$(python) -m pytest -q $(in_parallel)
 
 coverage: ready-dev ## measure the branch coverage of the quick tests; fails below the minimum of pyproject.toml
 	$(recorded) $(python) -m pytest -q $(in_parallel) --quick --ignore tests/simulation --cov --cov-branch --cov-report=term

@@ -73,7 +73,11 @@ REFUSED: dict[str, tuple[Callable[[stratalog.Store], object], type[StratalogErro
     "deep nesting": (put(nested(JSON_DEPTH_MAX)), stratalog.LimitExceeded, [JSON_DEPTH_MAX]),
     "a type JSON cannot say": (put({1, 2}), stratalog.Invalid, ["set"]),
     "an object key that is no text": (put({1: 2}), stratalog.Invalid, ["1"]),
-    "an oversize body": (put("x" * (VALUE_BYTES_MAX + 1)), stratalog.LimitExceeded, [VALUE_BYTES_MAX]),
+    "an oversize body": (
+        lambda store: put("x" * (VALUE_BYTES_MAX + 1))(store),
+        stratalog.LimitExceeded,
+        [VALUE_BYTES_MAX],
+    ),
     "too many mutations": (
         lambda store: store.document("acme", "budget").apply([Mutation(client="a", name="put")] * 1001),
         stratalog.LimitExceeded,

@@ -33,6 +33,7 @@ from stratalog.log.pending_entry import prepare_entry
 from stratalog.process_fork import _Forks, _forks, delay_forks, leave_in_child
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from tests.interrupts import Interrupter
+from tests.processes import ROOT, run
 from tests.sources import LIBRARY, PACKAGES, files, short_name
 
 SECONDS_MAX = 20
@@ -338,8 +339,14 @@ def test_no_store_opens_in_a_child_whose_fork_interrupted_a_call_of_sqlite(
     assert in_child(lambda: stratalog.open(tmp_path).close()) == RETURNED
 
 
-def test_an_interrupt_anywhere_in_a_fork_blocks_no_other_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # Python only reports an exception of such a function
+def test_an_interrupt_anywhere_in_a_fork_blocks_no_other_thread() -> None:
+    """The test forks some hundred times. A fork of a small process takes a tenth of the time of a fork of pytest."""
+    run([sys.executable, "-c", f"from {__name__} import interrupt_forks; interrupt_forks()"], cwd=ROOT)
+
+
+def interrupt_forks() -> None:
+    """Interrupt the functions that run at a fork, before each of their bytecodes in turn."""
+    sys.unraisablehook = lambda _: None  # Python only reports an exception of such a function
     functions = [vars(_Forks)[name] for name in ("take", "_take", "give_back")]
 
     def enter() -> None:

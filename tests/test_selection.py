@@ -1,4 +1,4 @@
-"""A quick run starts no emulator, the seed determines the sample of planted bugs, and coverage measures quick tests."""
+"""A quick run starts no emulator, and coverage measures quick tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from tests.processes import ROOT, environment, run
-from tests.selection import drawn
 
 SAMPLE = """
 import pytest
@@ -42,15 +41,6 @@ def test_a_quick_run_selects_only_fast_tests_of_a_single_process(tmp_path: Path)
     assert collected(tmp_path, "--quick") == {"test_plain", "test_backend[memory]"}
 
 
-def test_a_sampled_run_selects_a_quarter_of_the_planted_bugs_and_all_other_tests(tmp_path: Path) -> None:
-    every = collected(tmp_path)
-    planted = {name for name in every if name.startswith("test_planted")}
-    sample = collected(tmp_path, "--sample-mutants", "7")
-    assert len(planted) == 8
-    assert sample - planted == every - planted
-    assert len(sample & planted) == 2
-
-
 TRACED = """
 import sys
 import pytest
@@ -75,12 +65,6 @@ def test_coverage_measures_quick_tests_that_are_no_properties(tmp_path: Path) ->
     variables = {name: value for name, value in environment().items() if not name.startswith(("PYTEST_", "COV_"))}
     printed = run(command, cwd=tmp_path, env={**variables, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}).stdout
     assert "4 passed" in printed
-
-
-def test_samples_of_many_seeds_together_contain_every_planted_bug() -> None:
-    names = [f"mutant {number}" for number in range(30)]
-    assert drawn(names, 1) == drawn(names[::-1], 1)
-    assert set.union(*(drawn(names, seed) for seed in range(30))) == set(names)
 
 
 def test_garbage_collection_is_enabled_and_collected_tests_are_frozen() -> None:

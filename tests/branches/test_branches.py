@@ -11,7 +11,7 @@ from tests.branches.__main__ import KINDS, main, run
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_clients_continue_after_history_was_lost(kind: str) -> None:
-    found = run(1 if KINDS[kind].killed else 2, seed=11, kind=kind)
+    found = run(1, seed=11, kind=kind)
     assert found.wrong == []
 
 

@@ -13,7 +13,7 @@ from stratalog import Log
 from stratalog.errors import Invalid
 from stratalog_sheet import EnginePool, SheetSettings, load_plan, sheet
 
-RUNS = 30
+RUNS = 20
 RUNS_AT_ONCE = 5
 STEPS = 200
 VERSIONS_MIN = 15

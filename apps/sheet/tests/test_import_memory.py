@@ -53,18 +53,18 @@ def test_the_memory_of_an_import_stays_below_its_reservation(sheets: Sheets, kin
     assert peak_of(sheets, "large.xlsx", xlsx) < import_bytes(xlsx)
 
 
-LONG = "x" * 40 * KIB * KIB
+LONG_CHARACTERS = 40 * KIB * KIB
 LONG_PARTS = {
-    "a text": {"sheet": f'<c r="A1" t="inlineStr"><is><t>{LONG}</t></is></c>'},
-    "a value": {"sheet": f'<c r="A1"><v>{LONG}</v></c>'},
-    "an attribute": {"sheet": f'<c r="A1" s="{LONG}"><v>1</v></c>'},
-    "a shared string": {"sheet": '<c r="A1" t="s"><v>0</v></c>', "strings": f"<si><t>{LONG}</t></si>"},
+    "a text": {"sheet": '<c r="A1" t="inlineStr"><is><t>LONG</t></is></c>'},
+    "a value": {"sheet": '<c r="A1"><v>LONG</v></c>'},
+    "an attribute": {"sheet": '<c r="A1" s="LONG"><v>1</v></c>'},
+    "a shared string": {"sheet": '<c r="A1" t="s"><v>0</v></c>', "strings": "<si><t>LONG</t></si>"},
 }
 
 
 @pytest.mark.parametrize("kind", LONG_PARTS)
 def test_a_too_large_text_is_refused_within_the_reserved_memory(sheets: Sheets, kind: str) -> None:
-    part = LONG_PARTS[kind]
+    part = {name: markup.replace("LONG", "x" * LONG_CHARACTERS) for name, markup in LONG_PARTS[kind].items()}
     body = f'<sheetData><row r="1">{part["sheet"]}</row></sheetData>'
     xlsx = package({"Sheet1": body}, strings=part.get("strings", ""))
     assert len(xlsx) < 100 * KIB
