@@ -217,20 +217,40 @@ def test_a_complete_state_whose_pages_can_be_read_only_once_is_stored_and_delete
         if path in used:
             return 410, {}, b""
         used.update({path} if "from" in path else ())
-        return real(path, headers)
+        status, given, body = real(path, headers)
+        return status, given, body.replace(b"/feed?", b"/once/%d?" % len(used))
 
     feed.answer = answer  # type: ignore[method-assign]
     for new in (8, 1):
         polled = catalogue.poll()
         assert (polled.reason, polled.taken.new, polled.taken.deleted, polled.taken.failed) == ("", new, 0, 1)
-        used.clear()
         feed.books[4:5], feed.etag = [book(8)], '"2"'
     assert len(catalogue.ids("source/books/")) == 9
     (letter,) = catalogue.records.dead_letters()
     assert "a page cannot be read a second time" in letter.reason
+    assert [redriven.resolved for redriven in redrive(catalogue.store, "acme", catalogue.connect)] == [False]
     feed.answer = real  # type: ignore[method-assign]
     assert [redriven.resolved for redriven in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
     assert len(catalogue.ids("source/books/")) == 8
+
+
+def test_a_complete_state_of_which_a_page_was_once_refused_deletes_at_the_next_poll(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    del feed.books[5:]
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
+    catalogue.poll()
+    del feed.books[1]
+    feed.etag = '"2"'
+    real = feed.answer
+    refused = iter([False, True])
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        return (403, {}, b"") if "from" in path and next(refused, False) else real(path, headers)
+
+    feed.answer = answer  # type: ignore[method-assign]
+    polls = [catalogue.poll().taken for _ in range(3)]
+    assert [(taken.read, taken.failed, taken.deleted) for taken in polls] == [(5, 1, 0), (4, 0, 1), (0, 0, 0)]
 
 
 def test_two_changes_of_a_feed_with_one_modification_time_are_both_stored(catalogue: Catalogue, feed: Feed) -> None:

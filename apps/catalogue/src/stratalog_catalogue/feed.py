@@ -88,7 +88,7 @@ def poll_feed(
             return
         done, time_ms = _validators(first), _time_of(first)
         if source.complete:
-            yield Step(_all_pages(source, get, first), done, time_ms, True)
+            yield Step(_all_pages(source, get, first, done), done, time_ms, True)
             return
         seen: set[str] = set()
         for _, answer, is_last in _pages(source, get, first):
@@ -117,13 +117,17 @@ def _pages(source: Source, get: Get, first: FeedPage) -> Iterator[tuple[str, Fee
         answer = get(url, {})
 
 
-def _all_pages(source: Source, get: Get, first: FeedPage) -> Iterator[SplitRecord | Unreadable]:
+def _all_pages(source: Source, get: Get, first: FeedPage, following: Checkpoint) -> Iterator[SplitRecord | Unreadable]:
     """Yield the records of all pages. Raises Unavailable if a page changed in the meantime.
 
     After a change, a record may have moved to a page that was read before, and would look deleted. So if there are
     several pages, all pages are requested again. If none has changed, they were one state of the source between the two
-    passes. If the server refuses a request of the second pass, the state counts as incomplete: the generator yields
-    Unreadable. Each link to a next page may be usable once.
+    passes.
+
+    If the server refuses a request of the second pass, for example because each link to a next page is usable once, the
+    state counts as incomplete. Then the generator yields Unreadable, and empties the checkpoint ``following``, so that
+    the next poll reads all pages again, even if they are unchanged. The dead letter has the source's URL, since the
+    page's URL may be another one in each poll.
     """
     read: list[tuple[str, dict[str, str], bytes]] = []
     for url, answer, _ in _pages(source, get, first):
@@ -136,7 +140,8 @@ def _all_pages(source: Source, get: Get, first: FeedPage) -> Iterator[SplitRecor
             again = get(url, conditions)
         except Invalid as exc:
             reason = f"a page cannot be read a second time, so no record is deleted: {exc}"
-            yield Unreadable(id=shown_url(url), reason=reason, document=True)
+            following.clear()
+            yield Unreadable(id=shown_url(source.location), reason=reason, document=True)
             return
         if again.status != 304 and sha256(again.body) != digest:
             raise Unavailable("the source changed while its pages were read", url=shown_url(url))

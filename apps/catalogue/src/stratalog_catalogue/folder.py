@@ -50,8 +50,8 @@ class Step(msgspec.Struct, frozen=True):
     checkpoint: Checkpoint
     """The checkpoint after the step.
 
-    While the records are read, each file that cannot be opened or read is removed from this checkpoint. So the next
-    poll tries the file again.
+    While the records are read, each file that cannot be opened or read is removed from this checkpoint, and a feed's
+    checkpoint is emptied if its pages cannot be read a second time. So the next poll tries again.
     """
 
     time_ms: int
