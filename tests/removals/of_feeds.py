@@ -143,4 +143,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("ValueError",),
     ),
+    Removal(
+        "B710",
+        (
+            Edit(FEED, "(target, answer.url, source.location)", "(target, answer.url)"),
+            Edit(FEED, '(user if "authorization" in request.headers else b"")', 'b""'),
+            Edit(FEED, "parts.port or DEFAULT_PORTS.get(parts.scheme)", "parts.port"),
+        ),
+        (
+            f"{RESPONSES}::test_each_page_on_the_source_s_server_gets_the_source_s_user_and_a_page_on_another_server_does_not",
+        ),
+    ),
 )

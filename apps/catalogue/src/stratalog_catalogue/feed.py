@@ -42,6 +42,7 @@ __all__ = ["FeedPage", "Get", "fetch", "linked_next", "poll_feed", "shown_url"]
 PASSING = {408, 425, 429, 500, 502, 503, 504}
 """The HTTP statuses of temporary failures, after which a retry may succeed."""
 
+DEFAULT_PORTS = {"http": 80, "https": 443}
 SECONDS_DIGITS_MAX = 9
 _QUOTED = r'"(?:[^"\\]|\\.?)*+(?:"|$)'
 """A quoted text. The header's end also ends the text: otherwise each link after the quote would be searched to the end.
@@ -68,7 +69,7 @@ class FeedPage(msgspec.Struct, frozen=True):
     headers: Any
     body: bytes
     url: str
-    """The URL that gave the answer, after all redirects."""
+    """The URL that gave the answer, after all redirects, with the user and the password that its server got."""
 
 
 def poll_feed(
@@ -177,11 +178,14 @@ def _received(client: httpx.Client, clock: Clock, url: str, headers: dict[str, s
     """Return the answer after all redirects. The client itself would read the body of a redirect without a limit."""
     until_ms = clock.boot_ms() + CATALOGUE_RESPONSE_SECONDS_MAX * 1000
     request = client.build_request("GET", url, headers={"Accept-Encoding": ACCEPTED_CODINGS, **headers})
+    user = b""
     for _ in range(CATALOGUE_REDIRECTS_MAX + 1):
+        # The URL of a redirect may lack the user, whom the client passes on only to the same server.
+        user = request.url.userinfo or (user if "authorization" in request.headers else b"")
         with closing(client.send(request, stream=True, follow_redirects=False)) as response:
             if response.next_request is None:
                 body = _body(response, clock, until_ms)
-                return FeedPage(response.status_code, response.headers, body, str(response.url))
+                return FeedPage(response.status_code, response.headers, body, str(request.url.copy_with(userinfo=user)))
             request = response.next_request
     raise Unavailable("the source redirects too often", url=shown_url(url), limit=CATALOGUE_REDIRECTS_MAX)
 
@@ -244,9 +248,10 @@ def _next(source: Source, answer: FeedPage, servers: Set[_Server], seen: Set[str
     try:
         target = urljoin(answer.url, link)
         server = _server(target)
-        if server == _server(answer.url) and "@" not in urlsplit(target).netloc:
-            # A link does not repeat the user and the password, which the server still needs.
-            target = urlunsplit(urlsplit(target)._replace(netloc=urlsplit(answer.url).netloc))
+        # A link does not repeat the user and the password, which its server still needs. No other server gets them.
+        netlocs = [urlsplit(url).netloc for url in (target, answer.url, source.location) if _server(url) == server]
+        netloc = next((netloc for netloc in netlocs if "@" in netloc), netlocs[0])
+        target = urlunsplit(urlsplit(target)._replace(netloc=netloc))
     except ValueError as exc:
         raise Invalid("the next page's URL cannot be read", url=shown_url(answer.url)) from exc
     if server not in servers:
@@ -258,7 +263,7 @@ def _next(source: Source, answer: FeedPage, servers: Set[_Server], seen: Set[str
 
 def _server(url: str) -> _Server:
     parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
+    return parts.scheme, parts.hostname, parts.port or DEFAULT_PORTS.get(parts.scheme)
 
 
 def _named_next(source: Source, answer: FeedPage) -> str:
