@@ -93,7 +93,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B656",
-        (Edit(MIGRATION, 'if stored.version.metadata.get("source") == source.name else None', "if True else None"),),
+        (Edit(MIGRATION, 'is_repeated = stored.version.metadata.get("source") == source.name', "is_repeated = True"),),
         (f"{MIGRATING}::test_a_migration_ignores_where_a_migration_to_another_source_was_interrupted",),
     ),
     Removal(
