@@ -268,8 +268,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SOURCES}feed.py",
-                """if "next" in relations.strip('"').lower().split():""",
-                """if relations.strip('"') == "next":""",
+                'if "next" in _parameter(parameters, "rel").lower().split():',
+                'if _parameter(parameters, "rel") == "next":',
             ),
         ),
         (NEXT_PAGE,),

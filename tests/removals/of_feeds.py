@@ -154,4 +154,21 @@ REMOVALS: tuple[Removal, ...] = (
             f"{RESPONSES}::test_each_page_on_the_source_s_server_gets_the_source_s_user_and_a_page_on_another_server_does_not",
         ),
     ),
+    Removal(
+        "B712",
+        (
+            Edit(FEED, "split(_encoded_as(source, answer), ", "split(source, "),
+            Edit(FEED, "encoding = _encoded_as(source, answer).encoding", "encoding = source.encoding"),
+        ),
+        (
+            f"{RESPONSES}::test_a_page_that_is_not_utf_8_has_the_charset_of_its_response_unless_the_settings_name_another_encoding",
+        ),
+    ),
+    Removal(
+        "B712",
+        (Edit(FEED, " and not is_utf8([answer.body])", ""),),
+        (
+            f"{RESPONSES}::test_a_page_that_is_not_utf_8_has_the_charset_of_its_response_unless_the_settings_name_another_encoding",
+        ),
+    ),
 )

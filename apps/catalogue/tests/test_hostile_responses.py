@@ -191,6 +191,32 @@ def test_each_page_on_the_source_s_server_gets_the_source_s_user_and_a_page_on_a
     assert (len([*steps]), asked) == (sum(not target.startswith("http") for target in site.values()), [*site])
 
 
+@pytest.mark.parametrize(
+    ("charset", "declared", "encoding", "read_as"),
+    [
+        ("ISO-8859-1", "", "latin-1", "iso8859-1"),
+        ("ISO-8859-1", "", "utf-8", ""),
+        ("ISO-8859-1", "cp1252", "latin-1", "cp1252"),
+        ("x-unknown", "", "utf-8", ""),
+        ('"utf-8', "", "utf-8", ""),
+    ],
+    ids=["by the server", "wrong", "by the settings", "unknown", "cut off"],
+)
+def test_a_page_that_is_not_utf_8_has_the_charset_of_its_response_unless_the_settings_name_another_encoding(
+    charset: str, declared: str, encoding: str, read_as: str
+) -> None:
+    def handle(request: httpx.Request) -> httpx.Response:
+        text = '{"items": [{"id": "\u00e9"}], "next": "%s"}' % ("/2" if request.url.path == "/" else "")
+        headers = {"Date": "Thu, 01 Jan 1970 00:00:01 GMT", "Content-Type": f"application/json; charset={charset}"}
+        return httpx.Response(200, headers=headers, content=iter([text.encode(encoding)]))
+
+    settings = {"format": "json", "records": "items", "next": "next", "encoding": declared}
+    source = Source(name="books", adapter="http", location="http://a.example/", **settings)  # type: ignore[arg-type]
+    steps = poll_feed(source, {}, lambda: httpx.Client(transport=httpx.MockTransport(handle)), ManualClock())
+    read = [record for step in steps for record in step.records]
+    assert [(record.id, record.encoding) for record in read] == [("\u00e9", read_as)] * 2
+
+
 def test_a_quotation_mark_without_end_in_a_link_header_quotes_the_rest_of_the_header() -> None:
     # If each link after the mark were searched for the end of the quotation, the time would be quadratic.
     assert linked_next('<a>; rel=prev; title="b\\", <c>; rel=next') == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Set
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit, urlunsplit
@@ -15,7 +15,7 @@ from stratalog import Invalid, LimitExceeded, StratalogError, Unavailable
 from stratalog.clock import Clock
 from stratalog.codec import is_decimal, sha256
 from stratalog_catalogue.content_decoder import ACCEPTED_CODINGS, decoded
-from stratalog_catalogue.encodings import utf8_pieces
+from stratalog_catalogue.encodings import UTF8, check_encoding, is_utf8, utf8_pieces
 from stratalog_catalogue.folder import Checkpoint, Step
 from stratalog_catalogue.limits import (
     CATALOGUE_DOCUMENT_BYTES_MAX,
@@ -52,7 +52,7 @@ LINK = re.compile(r"<([^<>]*)>((?:" + _QUOTED + r'|[^",])*+)')
 """A link of a Link header: its target and its parameters. A comma in the target or in quotes does not end the link."""
 
 PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*(' + _QUOTED + r'|[^;"]*))?')
-"""A parameter of a link: its name, and its value with or without quotes."""
+"""A parameter of a link or of a Content-Type: its name, and its value with or without quotes."""
 
 
 _Server = tuple[str, str | None, int | None]
@@ -231,9 +231,21 @@ def shown_url(url: str) -> str:
 
 
 def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreadable]:
-    for record in split(source, [answer.body], shown_url(source.location)):
+    for record in split(_encoded_as(source, answer), [answer.body], shown_url(source.location)):
         is_page = isinstance(record, Unreadable) and record.document and not record.body
         yield msgspec.structs.replace(record, body=answer.body) if is_page else record
+
+
+def _encoded_as(source: Source, answer: FeedPage) -> Source:
+    """Return the source with the encoding that the answer's Content-Type names, if the settings name no encoding.
+
+    Servers name another encoding also for UTF-8 text. So the answer's encoding counts only for text that is not UTF-8.
+    """
+    with suppress(Invalid):
+        encoding = check_encoding(_parameter(str(answer.headers.get("content-type", "")), "charset"))
+        if encoding not in ("", UTF8) and not source.encoding and not is_utf8([answer.body]):
+            return msgspec.structs.replace(source, encoding=encoding)
+    return source
 
 
 def _next(source: Source, answer: FeedPage, servers: Set[_Server], seen: Set[str]) -> str | None:
@@ -268,21 +280,27 @@ def _server(url: str) -> _Server:
 
 def _named_next(source: Source, answer: FeedPage) -> str:
     """Return the link to the next page as the page gives it, or "" for none. Raises Invalid for an unreadable page."""
+    encoding = _encoded_as(source, answer).encoding
     if source.next and source.format == "json":
-        _, _, text = utf8_pieces([answer.body], source.encoding)
+        _, _, text = utf8_pieces([answer.body], encoding)
         return str(value_at(decoded_json(b"".join(text)), source.next) or "")
     if source.next and source.format == "xml":
-        return text_at(parse_element(answer.body, source.encoding), source.next)
+        return text_at(parse_element(answer.body, encoding), source.next)
     return linked_next(str(answer.headers.get("link", "")))
 
 
 def linked_next(header: str) -> str:
     """Return the target of the first link with the relation `next` in a Link header, or "" for none."""
     for target, parameters in LINK.findall(header):
-        relations = next((value for name, value in PARAMETER.findall(parameters) if name.lower() == "rel"), "")
-        if "next" in relations.strip('"').lower().split():
+        if "next" in _parameter(parameters, "rel").lower().split():
             return str(target).strip()
     return ""
+
+
+def _parameter(parameters: str, name: str) -> str:
+    """Return the value of the first parameter with this name, without quotes, or ""."""
+    values = (str(value) for given, value in PARAMETER.findall(parameters) if given.lower() == name)
+    return next(values, "").strip().strip('"')
 
 
 def _conditions(validators: dict[str, str]) -> dict[str, str]:
