@@ -44,10 +44,15 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B651",
-        (Edit(FEED, "digest in read if len(read) > 1 else ():", "digest in read[:1] if len(read) > 1 else ():"),),
+        (Edit(FEED, "content in read if len(read) > 1 else ():", "content in read[:1] if len(read) > 1 else ():"),),
         (
             f"{FEEDS}::test_a_complete_state_of_which_only_a_later_page_changes_during_the_poll_deletes_no_present_record",
         ),
+    ),
+    Removal(
+        "B651",
+        (Edit(FEED, "_content(source, again) == content", "_content(source, again)[0] == content[0]"),),
+        (f"{FEEDS}::test_a_complete_state_that_gets_another_page_during_the_poll_deletes_no_present_record",),
     ),
     Removal(
         "B652",
@@ -177,5 +182,18 @@ REMOVALS: tuple[Removal, ...] = (
         (
             f"{TESTS}test_letters.py::test_a_poll_after_the_redrive_of_a_complete_state_s_record_deletes_what_the_state_lacks",
         ),
+    ),
+    Removal(
+        "B714",
+        (
+            Edit(
+                FEED,
+                "            digest = sha256(digest + sha256(record.body))\n            yield",
+                "            yield",
+            ),
+            Edit(FEED, 'digest = b""\n        for', "digest = sha256(answer.body)\n        for"),
+            Edit(FEED, "return digest, not", "return sha256(answer.body), not"),
+        ),
+        (f"{FEEDS}::test_a_complete_state_whose_responses_contain_their_time_deletes_what_it_lacks",),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -204,6 +205,41 @@ def test_a_complete_state_of_which_only_a_later_page_changes_during_the_poll_del
     polled = catalogue.poll()
     assert (polled.reason, polled.taken.deleted) == ("", 1)
     assert catalogue.ids("source/books/") == [str(n) for n in range(8) if n != 4]
+
+
+def test_a_complete_state_whose_responses_contain_their_time_deletes_what_it_lacks(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    del feed.books[5:]
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
+    real, times = feed.answer, count()
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        return 200, {}, real(path, {})[2].replace(b"{", b'{"time": %d, ' % next(times), 1)
+
+    feed.answer = answer  # type: ignore[method-assign]
+    assert (catalogue.poll().reason, len(catalogue.ids("source/books/"))) == ("", 5)
+    del feed.books[1]
+    assert catalogue.poll().taken.deleted == 1
+
+
+def test_a_complete_state_that_gets_another_page_during_the_poll_deletes_no_present_record(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
+    catalogue.poll()
+    returned, real = feed.books[6:], feed.answer
+    del feed.books[6:]
+
+    def growing(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        given = real(path, {})
+        if "from=3" in path:
+            feed.books[6:] = returned
+        return 200, {}, given[2]
+
+    feed.answer = growing  # type: ignore[method-assign]
+    polled = catalogue.poll()
+    assert (polled.reason, polled.taken.deleted, len(catalogue.ids("source/books/"))) == ("", 0, 8)
 
 
 def test_a_complete_state_whose_pages_can_be_read_only_once_is_stored_and_deletes_nothing(

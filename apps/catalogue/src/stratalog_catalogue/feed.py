@@ -122,29 +122,33 @@ def _all_pages(source: Source, get: Get, first: FeedPage, following: Checkpoint)
     """Yield the records of all pages. Raises Unavailable if a page changed in the meantime.
 
     After a change, a record may have moved to a page that was read before, and would look deleted. So if there are
-    several pages, all pages are requested again. If none has changed, they were one state of the source between the two
-    passes.
+    several pages, all pages are requested again. If none has other records, they were one state of the source between
+    the two passes. Other parts of a page may differ in each response, for example its time.
 
     If the server refuses a request of the second pass, for example because each link to a next page is usable once, the
     state counts as incomplete. Then the generator yields Unreadable, and empties the checkpoint ``following``, so that
     the next poll reads all pages again, even if they are unchanged. The dead letter has the source's URL, since the
     page's URL may be another one in each poll.
     """
-    read: list[tuple[str, dict[str, str], bytes]] = []
-    for url, answer, _ in _pages(source, get, first):
+    read: list[tuple[str, dict[str, str], tuple[bytes, bool]]] = []
+    for url, answer, is_last in _pages(source, get, first):
         # Only an entity tag is compared by the server: a time has seconds, and a page may change twice in a second.
         tags = {name: value for name, value in _validators(answer).items() if name == "etag"}
-        read.append((url, _conditions(tags), sha256(answer.body)))
-        yield from _records(source, answer)
-    for url, conditions, digest in read if len(read) > 1 else ():
+        digest = b""
+        for record in _records(source, answer):
+            digest = sha256(digest + sha256(record.body))
+            yield record
+        read.append((url, _conditions(tags), (digest, is_last)))
+    for url, conditions, content in read if len(read) > 1 else ():
         try:
             again = get(url, conditions)
+            is_same = again.status == 304 or _content(source, again) == content
         except Invalid as exc:
             reason = f"a page cannot be read a second time, so no record is deleted: {exc}"
             following.clear()
             yield Unreadable(id=shown_url(source.location), reason=reason, document=True)
             return
-        if again.status != 304 and sha256(again.body) != digest:
+        if not is_same:
             raise Unavailable("the source changed while its pages were read", url=shown_url(url))
 
 
@@ -234,6 +238,14 @@ def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreada
     for record in split(_encoded_as(source, answer), [answer.body], shown_url(source.location)):
         is_page = isinstance(record, Unreadable) and record.document and not record.body
         yield msgspec.structs.replace(record, body=answer.body) if is_page else record
+
+
+def _content(source: Source, answer: FeedPage) -> tuple[bytes, bool]:
+    """Return the hash of a page's records, and whether the page is the last. Raises Invalid for an unreadable page."""
+    digest = b""
+    for record in _records(source, answer):
+        digest = sha256(digest + sha256(record.body))
+    return digest, not _named_next(source, answer)
 
 
 def _encoded_as(source: Source, answer: FeedPage) -> Source:
