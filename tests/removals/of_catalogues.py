@@ -268,8 +268,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SOURCES}feed.py",
-                """if "next" in relations.strip('"').lower().split():""",
-                """if relations.strip('"') == "next":""",
+                'if "next" in _parameter(parameters, "rel").lower().split():',
+                'if _parameter(parameters, "rel") == "next":',
             ),
         ),
         (NEXT_PAGE,),
@@ -595,7 +595,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B695",
-        (Edit(f"{SOURCES}encodings.py", '.name.removesuffix("-sig")', ".name"),),
+        (Edit(f"{SOURCES}encodings.py", ".name.removesuffix(MARKED)", ".name"),),
         (
             f"{TESTS}test_encodings.py::test_in_each_encoding_that_a_source_may_have_text_keeps_its_bytes",
             f"{TESTS}test_encodings.py::test_utf_8_with_a_byte_order_mark_is_declared_as_utf_8",
@@ -603,7 +603,12 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B695",
-        (Edit(f"{SOURCES}encodings.py", " or known in LOSSY", ""),),
+        (Edit(f"{SOURCES}encodings.py", "declared = declared.removesuffix(MARKED)", "pass"),),
+        (f"{TESTS}test_encodings.py::test_text_of_a_source_that_was_added_with_a_byte_order_mark_gets_no_mark",),
+    ),
+    Removal(
+        "B695",
+        (Edit(f"{SOURCES}encodings.py", "if known in LOSSY:", "if known in ():"),),
         (
             f"{TESTS}test_encodings.py::test_in_each_encoding_that_a_source_may_have_text_keeps_its_bytes",
             f"{TESTS}test_encodings.py::test_an_encoding_in_which_text_would_change_its_bytes_is_refused",

@@ -44,10 +44,15 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B651",
-        (Edit(FEED, "digest in read if len(read) > 1 else ():", "digest in read[:1] if len(read) > 1 else ():"),),
+        (Edit(FEED, "content in read if len(read) > 1 else ():", "content in read[:1] if len(read) > 1 else ():"),),
         (
             f"{FEEDS}::test_a_complete_state_of_which_only_a_later_page_changes_during_the_poll_deletes_no_present_record",
         ),
+    ),
+    Removal(
+        "B651",
+        (Edit(FEED, "_content(source, again) == content", "_content(source, again)[0] == content[0]"),),
+        (f"{FEEDS}::test_a_complete_state_that_gets_another_page_during_the_poll_deletes_no_present_record",),
     ),
     Removal(
         "B652",
@@ -93,7 +98,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B656",
-        (Edit(MIGRATION, 'if stored.version.metadata.get("source") == source.name else None', "if True else None"),),
+        (Edit(MIGRATION, 'is_repeated = stored.version.metadata.get("source") == source.name', "is_repeated = True"),),
         (f"{MIGRATING}::test_a_migration_ignores_where_a_migration_to_another_source_was_interrupted",),
     ),
     Removal(
@@ -142,5 +147,53 @@ REMOVALS: tuple[Removal, ...] = (
             f"{TESTS}test_works.py::test_titles_that_an_earlier_build_stored_are_read",
         ),
         ("ValueError",),
+    ),
+    Removal(
+        "B710",
+        (
+            Edit(FEED, "(target, answer.url, source.location)", "(target, answer.url)"),
+            Edit(FEED, '(user if "authorization" in request.headers else b"")', 'b""'),
+            Edit(FEED, "parts.port or DEFAULT_PORTS.get(parts.scheme)", "parts.port"),
+        ),
+        (
+            f"{RESPONSES}::test_each_page_on_the_source_s_server_gets_the_source_s_user_and_a_page_on_another_server_does_not",
+        ),
+    ),
+    Removal(
+        "B712",
+        (
+            Edit(FEED, "split(_encoded_as(source, answer), ", "split(source, "),
+            Edit(FEED, "encoding = _encoded_as(source, answer).encoding", "encoding = source.encoding"),
+        ),
+        (
+            f"{RESPONSES}::test_a_page_that_is_not_utf_8_has_the_charset_of_its_response_unless_the_settings_name_another_encoding",
+        ),
+    ),
+    Removal(
+        "B712",
+        (Edit(FEED, " and not is_utf8([answer.body])", ""),),
+        (
+            f"{RESPONSES}::test_a_page_that_is_not_utf_8_has_the_charset_of_its_response_unless_the_settings_name_another_encoding",
+        ),
+    ),
+    Removal(
+        "B713",
+        (Edit(f"{SOURCES}redrive.py", "if source.complete and not reason:", "if False:"),),
+        (
+            f"{TESTS}test_letters.py::test_a_poll_after_the_redrive_of_a_complete_state_s_record_deletes_what_the_state_lacks",
+        ),
+    ),
+    Removal(
+        "B714",
+        (
+            Edit(
+                FEED,
+                "            digest = sha256(digest + sha256(record.body))\n            yield",
+                "            yield",
+            ),
+            Edit(FEED, 'digest = b""\n        for', "digest = sha256(answer.body)\n        for"),
+            Edit(FEED, "return digest, not", "return sha256(answer.body), not"),
+        ),
+        (f"{FEEDS}::test_a_complete_state_whose_responses_contain_their_time_deletes_what_it_lacks",),
     ),
 )

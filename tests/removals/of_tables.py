@@ -24,6 +24,8 @@ OWNERSHIP = f"{TESTS}/test_ownership.py"
 PROPERTIES = f"{TESTS}/test_ownership_properties.py"
 PROPERTY = f"{PROPERTIES}::test_nothing_but_a_table_s_own_files_is_ever_deleted_and_no_row_is_lost"
 TYPED = f"{TESTS}/test_key_types.py::test_an_invalid_key_text_is_refused"
+ALTERATION = "opened.alter(changes, retention_days=retention_days)"
+ALTERATIONS = "[opened.alter([change]) for change in changes][-1]"
 TOLD_UNKNOWN = (
     f"{TESTS}/test_interrupts.py::test_threads_that_share_the_batch_of_an_interrupted_leader_get_outcome_unknown"
 )
@@ -547,7 +549,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B596",
-        (Edit(f"{TABLE}/table_commands.py", "    if added and wider:\n", "    if not added and not wider:\n"),),
+        (Edit(f"{TABLE}/table_commands.py", ALTERATION, ALTERATIONS),),
         (f"{TESTS}/test_cli.py::test_a_refused_alteration_changes_nothing",),
     ),
     Removal(
@@ -574,5 +576,10 @@ REMOVALS: tuple[Removal, ...] = (
         "B696",
         (Edit(PARTITIONS, "Annotated[int, msgspec.Meta(ge=1)] = 1000", "int = 1000"),),
         (f"{TESTS}/test_files.py::test_a_purge_of_no_rows_is_refused_and_the_next_purge_deletes_all",),
+    ),
+    Removal(
+        "B711",
+        (Edit(f"{TABLE}/table_commands.py", ALTERATION, ALTERATIONS),),
+        (f"{TESTS}/test_cli.py::test_an_alteration_of_columns_and_retention_is_one_version",),
     ),
 )

@@ -46,7 +46,12 @@ def test_utf_8_with_a_byte_order_mark_is_declared_as_utf_8() -> None:
     assert check_encoding("utf-8-sig") == "utf-8"
 
 
+def test_text_of_a_source_that_was_added_with_a_byte_order_mark_gets_no_mark() -> None:
+    encoding, mark, pieces = utf8_pieces([b"text"], "utf-8-sig")
+    assert (mark, encode_text(b"".join(pieces), encoding)) == (b"", b"text")
+
+
 @pytest.mark.parametrize("name", ["mac-arabic", "mac-farsi"])
 def test_an_encoding_in_which_text_would_change_its_bytes_is_refused(name: str) -> None:
-    with pytest.raises(Invalid, match="not supported"):
+    with pytest.raises(Invalid, match="text would change its bytes"):
         check_encoding(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -206,6 +207,41 @@ def test_a_complete_state_of_which_only_a_later_page_changes_during_the_poll_del
     assert catalogue.ids("source/books/") == [str(n) for n in range(8) if n != 4]
 
 
+def test_a_complete_state_whose_responses_contain_their_time_deletes_what_it_lacks(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    del feed.books[5:]
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
+    real, times = feed.answer, count()
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        return 200, {}, real(path, {})[2].replace(b"{", b'{"time": %d, ' % next(times), 1)
+
+    feed.answer = answer  # type: ignore[method-assign]
+    assert (catalogue.poll().reason, len(catalogue.ids("source/books/"))) == ("", 5)
+    del feed.books[1]
+    assert catalogue.poll().taken.deleted == 1
+
+
+def test_a_complete_state_that_gets_another_page_during_the_poll_deletes_no_present_record(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
+    catalogue.poll()
+    returned, real = feed.books[6:], feed.answer
+    del feed.books[6:]
+
+    def growing(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        given = real(path, {})
+        if "from=3" in path:
+            feed.books[6:] = returned
+        return 200, {}, given[2]
+
+    feed.answer = growing  # type: ignore[method-assign]
+    polled = catalogue.poll()
+    assert (polled.reason, polled.taken.deleted, len(catalogue.ids("source/books/"))) == ("", 0, 8)
+
+
 def test_a_complete_state_whose_pages_can_be_read_only_once_is_stored_and_deletes_nothing(
     catalogue: Catalogue, feed: Feed
 ) -> None:
@@ -217,20 +253,40 @@ def test_a_complete_state_whose_pages_can_be_read_only_once_is_stored_and_delete
         if path in used:
             return 410, {}, b""
         used.update({path} if "from" in path else ())
-        return real(path, headers)
+        status, given, body = real(path, headers)
+        return status, given, body.replace(b"/feed?", b"/once/%d?" % len(used))
 
     feed.answer = answer  # type: ignore[method-assign]
     for new in (8, 1):
         polled = catalogue.poll()
         assert (polled.reason, polled.taken.new, polled.taken.deleted, polled.taken.failed) == ("", new, 0, 1)
-        used.clear()
         feed.books[4:5], feed.etag = [book(8)], '"2"'
     assert len(catalogue.ids("source/books/")) == 9
     (letter,) = catalogue.records.dead_letters()
     assert "a page cannot be read a second time" in letter.reason
+    assert [redriven.resolved for redriven in redrive(catalogue.store, "acme", catalogue.connect)] == [False]
     feed.answer = real  # type: ignore[method-assign]
     assert [redriven.resolved for redriven in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
     assert len(catalogue.ids("source/books/")) == 8
+
+
+def test_a_complete_state_of_which_a_page_was_once_refused_deletes_at_the_next_poll(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    del feed.books[5:]
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
+    catalogue.poll()
+    del feed.books[1]
+    feed.etag = '"2"'
+    real = feed.answer
+    refused = iter([False, True])
+
+    def answer(path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        return (403, {}, b"") if "from" in path and next(refused, False) else real(path, headers)
+
+    feed.answer = answer  # type: ignore[method-assign]
+    polls = [catalogue.poll().taken for _ in range(3)]
+    assert [(taken.read, taken.failed, taken.deleted) for taken in polls] == [(5, 1, 0), (4, 0, 1), (0, 0, 0)]
 
 
 def test_two_changes_of_a_feed_with_one_modification_time_are_both_stored(catalogue: Catalogue, feed: Feed) -> None:

@@ -15,10 +15,13 @@ from apps.catalogue.tests.test_feeds import settings_of
 from stratalog import Invalid
 from stratalog.testing.clock import ManualClock
 from stratalog_catalogue.content_decoder import PIECE_BYTES, decoded
-from stratalog_catalogue.feed import fetch, linked_next
+from stratalog_catalogue.feed import fetch, linked_next, poll_feed
 from stratalog_catalogue.limits import CATALOGUE_RESPONSE_SECONDS_MAX
+from stratalog_catalogue.sources import Source
 
 LINE = b'{"id": %d}\n'
+BASIC_AUTHORIZATION = "Basic dXNlcjpzZWNyZXQ="
+"""The header of the user `user` with the password `secret`."""
 
 
 @pytest.fixture
@@ -136,6 +139,82 @@ def test_a_redirect_to_another_server_carries_no_credentials() -> None:
     with httpx.Client(transport=httpx.MockTransport(handle)) as client:
         fetch(client, ManualClock(), "http://user:secret@a.example/feed", {})
     assert ["authorization" in request.headers for request in asked] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "site",
+    [
+        {
+            "http://a.example/": "http://a.example/1",
+            "http://a.example/1": "<http://a.example/2>",
+            "http://a.example/2": "",
+        },
+        {"http://a.example/": "https://a.example/1", "https://a.example/1": "</2>", "https://a.example/2": ""},
+        {
+            "http://a.example/": "http://b.example/1",
+            "http://b.example/1": "<http://a.example/2>",
+            "http://a.example/2": "",
+        },
+        {"http://a.example/": "<http://a.example:80/2>", "http://a.example/2": ""},
+        {
+            "http://a.example/": "http://other:password@b.example/1",
+            "http://b.example/1": "http://b.example/2",
+            "http://b.example/2": "</3>",
+            "http://b.example/3": "",
+        },
+    ],
+    ids=[
+        "redirect without the user",
+        "redirect to HTTPS",
+        "link back to the source",
+        "link with the port",
+        "two users",
+    ],
+)
+def test_each_page_on_the_source_s_server_gets_the_source_s_user_and_a_page_on_another_server_does_not(
+    site: dict[str, str],
+) -> None:
+    asked: list[str] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url.copy_with(userinfo=b"")))
+        given = request.headers.get("authorization")
+        assert (given == BASIC_AUTHORIZATION) == (request.url.host == "a.example")
+        target = site[asked[-1]]
+        if target.startswith("http"):
+            return httpx.Response(302, headers={"Location": target})
+        headers = {"Date": "Thu, 01 Jan 1970 00:00:01 GMT", "Link": f"{target}; rel=next"}
+        return httpx.Response(200, headers=headers, content=iter([b""]))
+
+    source = Source(name="books", adapter="http", location="http://user:secret@a.example/", format="json")
+    steps = poll_feed(source, {}, lambda: httpx.Client(transport=httpx.MockTransport(handle)), ManualClock())
+    assert (len([*steps]), asked) == (sum(not target.startswith("http") for target in site.values()), [*site])
+
+
+@pytest.mark.parametrize(
+    ("charset", "declared", "encoding", "read_as"),
+    [
+        ("ISO-8859-1", "", "latin-1", "iso8859-1"),
+        ("ISO-8859-1", "", "utf-8", ""),
+        ("ISO-8859-1", "cp1252", "latin-1", "cp1252"),
+        ("x-unknown", "", "utf-8", ""),
+        ('"utf-8', "", "utf-8", ""),
+    ],
+    ids=["by the server", "wrong", "by the settings", "unknown", "cut off"],
+)
+def test_a_page_that_is_not_utf_8_has_the_charset_of_its_response_unless_the_settings_name_another_encoding(
+    charset: str, declared: str, encoding: str, read_as: str
+) -> None:
+    def handle(request: httpx.Request) -> httpx.Response:
+        text = '{"items": [{"id": "\u00e9"}], "next": "%s"}' % ("/2" if request.url.path == "/" else "")
+        headers = {"Date": "Thu, 01 Jan 1970 00:00:01 GMT", "Content-Type": f"application/json; charset={charset}"}
+        return httpx.Response(200, headers=headers, content=iter([text.encode(encoding)]))
+
+    settings = {"format": "json", "records": "items", "next": "next", "encoding": declared}
+    source = Source(name="books", adapter="http", location="http://a.example/", **settings)  # type: ignore[arg-type]
+    steps = poll_feed(source, {}, lambda: httpx.Client(transport=httpx.MockTransport(handle)), ManualClock())
+    read = [record for step in steps for record in step.records]
+    assert [(record.id, record.encoding) for record in read] == [("\u00e9", read_as)] * 2
 
 
 def test_a_quotation_mark_without_end_in_a_link_header_quotes_the_rest_of_the_header() -> None:

@@ -69,6 +69,25 @@ def test_a_redrive_succeeds_after_the_encoding_is_declared(catalogue: Catalogue)
     assert read_work(catalogue.records, "lines", "Café").title == "Café"
 
 
+def test_a_poll_after_the_redrive_of_a_complete_state_s_record_deletes_what_the_state_lacks(
+    catalogue: Catalogue,
+) -> None:
+    settings = {"format": "jsonl", "transformer": "plain", "id": "id"}
+    catalogue.add("books", time="changed", **settings)
+    states = ({"1": "2020", "2": "2020"}, {"1": "2020", "3": "yesterday"})
+    for day, state in enumerate(states):
+        lines = "".join(f'{{"id": "{id}", "changed": "{changed}"}}\n' for id, changed in state.items())
+        catalogue.write(lines, source="books", name=f"{day}.jsonl", day=day)
+    assert (catalogue.poll().taken.failed, catalogue.ids("source/books/")) == (1, ["1", "2"])
+    catalogue.add("books", **settings)
+    assert [redriven.resolved for redriven in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    taken = catalogue.poll().taken
+    # The earlier state is not read again.
+    assert (taken.read, taken.same, taken.deleted) == (2, 2, 1)
+    assert catalogue.ids("source/books/") == ["1", "3"]
+    assert catalogue.poll().taken.read == 0
+
+
 def test_versions_in_another_encoding_are_compared_by_value(catalogue: Catalogue) -> None:
     catalogue.add("lines", **LINES, encoding="latin-1")
     for day, name in enumerate(("Caf\xe9", "Th\xe9"), 1):

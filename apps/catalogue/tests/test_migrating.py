@@ -179,16 +179,44 @@ def test_a_migration_reads_each_version_of_a_record_at_most_once(
         assert (run(catalogue, old), read[0]) == ((new, same, 0), count)
 
 
-@pytest.mark.parametrize("retain", [1, 2])
-def test_a_repeated_migration_copies_no_row_whose_version_was_pruned(catalogue: Catalogue, retain: int) -> None:
+def poll_and_prune(catalogue: Catalogue, id: str, *, retain: int) -> None:
+    catalogue.records.put(f"source/miro/{id}", b"polled", metadata={"format": "json"})
+    catalogue.records.prune(f"source/miro/{id}", retain=retain)
+
+
+@pytest.mark.parametrize(("retain", "same", "failed"), [(1, 0, 2), (2, 2, 0)])
+def test_a_repeated_migration_copies_no_row_whose_version_was_pruned(
+    catalogue: Catalogue, retain: int, same: int, failed: int
+) -> None:
     old = Old(ranged=True)
     for version in (1, 2):
         old.row("b", version, {"S": f"{version}"})
     assert run(catalogue, old) == (2, 0, 0)
-    catalogue.records.put("source/miro/b", b"polled", metadata={"format": "json"})
-    catalogue.records.prune("source/miro/b", retain=retain)
-    assert run(catalogue, old) == (0, 2, 0)
+    poll_and_prune(catalogue, "b", retain=retain)
+    assert run(catalogue, old) == (0, same, failed)
     assert body(catalogue, "b") == b"polled"
+    # Without a version of any row, the row may also be a new one.
+    assert ["it is unknown" in letter.reason for letter in catalogue.records.dead_letters()] == [True] * (failed > 0)
+
+
+def test_a_migration_after_an_interrupted_first_page_copies_no_row_whose_version_was_pruned(
+    catalogue: Catalogue,
+) -> None:
+    old = Old(ranged=False)
+    old.row("b", 1, {"S": "1"})
+    with pytest.raises(KeyboardInterrupt):
+        run(catalogue, old, progress=interrupt_at(1))
+    poll_and_prune(catalogue, "b", retain=1)
+    assert run(catalogue, old) == (0, 0, 1)
+
+
+def test_a_first_migration_copies_rows_to_records_of_which_polled_versions_were_pruned(catalogue: Catalogue) -> None:
+    old = Old(ranged=True)
+    for version in (1, 2):
+        old.row("b", version, {"S": f"{version}"})
+        poll_and_prune(catalogue, "b", retain=1)
+    assert run(catalogue, old) == (2, 0, 0)
+    assert body(catalogue, "b") == b"2"
 
 
 def test_two_migrations_at_once_copy_no_row_twice(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:

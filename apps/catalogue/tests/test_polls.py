@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import stratalog
 from apps.catalogue.tests.helpers import Catalogue
 from stratalog.testing.clock import ManualClock
+from stratalog_catalogue.folder import Step
 from stratalog_catalogue.names import CHECKPOINTS, SETTINGS
 from stratalog_catalogue.polls import Polled, poll
+from stratalog_catalogue.precedence import is_first_read
+from stratalog_catalogue.record_splitter import SplitRecord
+from stratalog_catalogue.sources import Source
 
 SCANS = {"format": "file", "transformer": "plain"}
 
@@ -78,3 +83,21 @@ def test_the_back_off_ends_at_the_interval_of_the_source(catalogue: Catalogue, c
     for _ in range(5):
         assert poll_due(catalogue)[0].source == "first"
         clock.sleep(100)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "time_ms", "complete", "is_remembered"),
+    [
+        ("http", 1, False, False),
+        ("http", None, False, True),
+        ("oai", 1, False, True),
+        ("folder", None, False, False),
+        ("folder", None, True, True),
+    ],
+)
+def test_a_poll_remembers_only_the_ids_that_it_may_need_again(
+    adapter: Any, time_ms: int | None, complete: bool, is_remembered: bool
+) -> None:
+    source, step = Source(name="a", adapter=adapter, location="x", format="json"), Step(iter(()), {}, 1, complete)
+    read = [is_first_read(source, step, SplitRecord(id="1", time_ms=time_ms), 1) for _ in range(2)]
+    assert (read, len(step.seen)) == ([True, not is_remembered], is_remembered)

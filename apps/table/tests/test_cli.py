@@ -194,8 +194,17 @@ def test_a_refused_alteration_changes_nothing(run: Run) -> None:
         code = 2 if later[0] == "--keep-days" else 4
         run("alter", "acme/events", "--add", "count:int", *later, code=code)
         assert run("columns", "acme/events") == before
-    run("alter", "acme/events", "--add", "count:int", "--widen", "count:long", "--keep-days", "36500")
-    assert "int64" in run("columns", "acme/events")
+
+
+def test_an_alteration_of_columns_and_retention_is_one_version(run: Run) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    several = ["--add", "count:int", "--widen", "count:long", "--keep-days", "36500"]
+    first, second = (
+        json.loads(run("alter", "acme/events", *options, "--json")) for options in (["--add", "name:string"], several)
+    )
+    assert second["version"] == first["version"] + 1
+    assert second["columns"] == [["name", "string"], ["count", "int64"]]
+    assert second["retention_days"] == 36500
 
 
 def test_an_empty_option_is_refused(run: Run, tmp_path: Path) -> None:

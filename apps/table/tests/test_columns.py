@@ -18,9 +18,10 @@ from stratalog_table import Table, TransactionRefused, create_table
 from stratalog_table.arrow_types import arrow_type, fitted, type_of
 from stratalog_table.columns import ValueColumn, check_columns, column_type, holds, joined, type_text, widened
 from stratalog_table.data_files import DataFiles
-from stratalog_table.limits import COLUMN_NAME_BYTES_MAX, COLUMN_TYPE_DEPTH_MAX, COLUMNS_MAX
+from stratalog_table.limits import COLUMN_NAME_BYTES_MAX, COLUMN_TYPE_DEPTH_MAX, COLUMNS_MAX, RETENTION_DAYS_MAX
 from stratalog_table.maintenance import compact
 from stratalog_table.rows import data_files_of, ingest, scan
+from stratalog_table.table_changes import SetColumns
 
 NOON = datetime.fromisoformat("2026-11-24T12:00:00")
 TYPES = [
@@ -285,6 +286,18 @@ def test_columns_may_be_given_at_the_creation_of_a_table(tmp_path: Path) -> None
     assert rows_in(table, data_files, columns=["price", "at"]) == [(Decimal("1.50"), None)]
     table.clear_files()
     assert table.at().columns() == columns
+
+
+def test_an_alteration_that_is_refused_makes_none_of_its_changes(tmp_path: Path) -> None:
+    table, _ = made(tmp_path)
+    table.set_columns([ValueColumn("value", "int64")])
+    before = table.at().columns()
+    new = SetColumns((ValueColumn("new", "int32"),), add=True)
+    other = SetColumns((ValueColumn("value", "string"),), widen=True)
+    for columns, days in (([new, other], None), ([new], RETENTION_DAYS_MAX + 1)):
+        with pytest.raises(TransactionRefused):
+            table.alter(columns, retention_days=days)
+    assert table.at().columns() == before
 
 
 def test_columns_that_do_not_fit_the_columns_of_another_process_are_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from stratalog_table.job_claims import JobClaim
 from stratalog_table.model import Partition
 from stratalog_table.queries import TableView
 from stratalog_table.sources import SourceRows
+from stratalog_table.table_changes import SetColumns
 from stratalog_table.tree import split
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[3] / "formats/golden/table-v1.json").read_text())
@@ -53,6 +54,7 @@ def maintained() -> Table:
     table.cancel_job("cancelled", "root")
     table.set_aside_files([FileDamage("3", "the file is not Parquet"), FileDamage("2", "released")])
     table.release_files(["2"])
+    table.alter([SetColumns((ValueColumn("note", "string"),), add=True)], retention_days=60)
     return table
 
 
@@ -89,11 +91,12 @@ def loaded(stored: dict[str, Any]) -> TableView:
 
 def test_golden_rows_of_a_maintained_table_can_still_be_read() -> None:
     view = loaded(MAINTAINED["rows"])
-    assert view.meta.retention_days == 30
+    assert view.meta.retention_days == 60
     assert view.columns() == (
         ValueColumn("price", "int64"),
         ValueColumn("tags", ["list", "string"]),
         ValueColumn("at", "timestamp[us, tz=UTC]"),
+        ValueColumn("note", "string"),
     )
     known = view.source_file("daily", "1.parquet")
     assert known is not None

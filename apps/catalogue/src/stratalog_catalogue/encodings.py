@@ -32,6 +32,9 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+MARKED = "-sig"
+"""The end of Python's name of an encoding that writes a byte order mark before each text. A mark is read without it."""
+
 # In these encodings, except `LOSSY`, text that is decoded and encoded again has the same bytes.
 FAMILIES = ("utf-8", "utf-16-", "utf-32-", "iso8859-", "cp125", "koi8-", "mac-", "ascii")
 # These have two bytes for one character, such as a space of left-to-right text and one of right-to-left text.
@@ -47,11 +50,12 @@ def check_encoding(name: str) -> str:
     if not name:
         return ""
     try:
-        # Python's "utf-8-sig" would add a byte order mark to each record. A mark is recognised without it.
-        known = codecs.lookup(name).name.removesuffix("-sig")
+        known = codecs.lookup(name).name.removesuffix(MARKED)
     except (LookupError, ValueError) as exc:
         raise Invalid("unknown encoding", value=name) from exc
-    if not known.startswith(FAMILIES) or known in LOSSY:
+    if known in LOSSY:
+        raise Invalid("the encoding is not supported, because text would change its bytes", value=name)
+    if not known.startswith(FAMILIES):
         raise Invalid("the encoding is not supported", value=name, known=" ".join(FAMILIES))
     return known
 
@@ -62,6 +66,8 @@ def utf8_pieces(pieces: Iterable[bytes], declared: str) -> tuple[str, bytes, Ite
     The bytes of a UTF-8 text pass unchanged, even invalid bytes. The iterator raises Invalid if text in another
     encoding cannot be decoded.
     """
+    # Settings and dead letters of earlier builds may declare an encoding that writes a mark.
+    declared = declared.removesuffix(MARKED)
     head, rest = peeked(pieces, MARK_BYTES)
     mark, encoding = next((known for known in MARKS if head.startswith(known[0])), (b"", declared or UTF8))
     pieces = chain([head[len(mark) :]], rest)

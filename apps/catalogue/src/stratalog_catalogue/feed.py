@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Set
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit, urlunsplit
@@ -15,7 +15,7 @@ from stratalog import Invalid, LimitExceeded, StratalogError, Unavailable
 from stratalog.clock import Clock
 from stratalog.codec import is_decimal, sha256
 from stratalog_catalogue.content_decoder import ACCEPTED_CODINGS, decoded
-from stratalog_catalogue.encodings import utf8_pieces
+from stratalog_catalogue.encodings import UTF8, check_encoding, is_utf8, utf8_pieces
 from stratalog_catalogue.folder import Checkpoint, Step
 from stratalog_catalogue.limits import (
     CATALOGUE_DOCUMENT_BYTES_MAX,
@@ -42,6 +42,7 @@ __all__ = ["FeedPage", "Get", "fetch", "linked_next", "poll_feed", "shown_url"]
 PASSING = {408, 425, 429, 500, 502, 503, 504}
 """The HTTP statuses of temporary failures, after which a retry may succeed."""
 
+DEFAULT_PORTS = {"http": 80, "https": 443}
 SECONDS_DIGITS_MAX = 9
 _QUOTED = r'"(?:[^"\\]|\\.?)*+(?:"|$)'
 """A quoted text. The header's end also ends the text: otherwise each link after the quote would be searched to the end.
@@ -51,7 +52,7 @@ LINK = re.compile(r"<([^<>]*)>((?:" + _QUOTED + r'|[^",])*+)')
 """A link of a Link header: its target and its parameters. A comma in the target or in quotes does not end the link."""
 
 PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*(?:=\s*(' + _QUOTED + r'|[^;"]*))?')
-"""A parameter of a link: its name, and its value with or without quotes."""
+"""A parameter of a link or of a Content-Type: its name, and its value with or without quotes."""
 
 
 _Server = tuple[str, str | None, int | None]
@@ -68,7 +69,7 @@ class FeedPage(msgspec.Struct, frozen=True):
     headers: Any
     body: bytes
     url: str
-    """The URL that gave the answer, after all redirects."""
+    """The URL that gave the answer, after all redirects, with the user and the password that its server got."""
 
 
 def poll_feed(
@@ -88,7 +89,7 @@ def poll_feed(
             return
         done, time_ms = _validators(first), _time_of(first)
         if source.complete:
-            yield Step(_all_pages(source, get, first), done, time_ms, True)
+            yield Step(_all_pages(source, get, first, done), done, time_ms, True)
             return
         seen: set[str] = set()
         for _, answer, is_last in _pages(source, get, first):
@@ -117,28 +118,37 @@ def _pages(source: Source, get: Get, first: FeedPage) -> Iterator[tuple[str, Fee
         answer = get(url, {})
 
 
-def _all_pages(source: Source, get: Get, first: FeedPage) -> Iterator[SplitRecord | Unreadable]:
+def _all_pages(source: Source, get: Get, first: FeedPage, following: Checkpoint) -> Iterator[SplitRecord | Unreadable]:
     """Yield the records of all pages. Raises Unavailable if a page changed in the meantime.
 
     After a change, a record may have moved to a page that was read before, and would look deleted. So if there are
-    several pages, all pages are requested again. If none has changed, they were one state of the source between the two
-    passes. If the server refuses a request of the second pass, the state counts as incomplete: the generator yields
-    Unreadable. Each link to a next page may be usable once.
+    several pages, all pages are requested again. If none has other records, they were one state of the source between
+    the two passes. Other parts of a page may differ in each response, for example its time.
+
+    If the server refuses a request of the second pass, for example because each link to a next page is usable once, the
+    state counts as incomplete. Then the generator yields Unreadable, and empties the checkpoint ``following``, so that
+    the next poll reads all pages again, even if they are unchanged. The dead letter has the source's URL, since the
+    page's URL may be another one in each poll.
     """
-    read: list[tuple[str, dict[str, str], bytes]] = []
-    for url, answer, _ in _pages(source, get, first):
+    read: list[tuple[str, dict[str, str], tuple[bytes, bool]]] = []
+    for url, answer, is_last in _pages(source, get, first):
         # Only an entity tag is compared by the server: a time has seconds, and a page may change twice in a second.
         tags = {name: value for name, value in _validators(answer).items() if name == "etag"}
-        read.append((url, _conditions(tags), sha256(answer.body)))
-        yield from _records(source, answer)
-    for url, conditions, digest in read if len(read) > 1 else ():
+        digest = b""
+        for record in _records(source, answer):
+            digest = sha256(digest + sha256(record.body))
+            yield record
+        read.append((url, _conditions(tags), (digest, is_last)))
+    for url, conditions, content in read if len(read) > 1 else ():
         try:
             again = get(url, conditions)
+            is_same = again.status == 304 or _content(source, again) == content
         except Invalid as exc:
             reason = f"a page cannot be read a second time, so no record is deleted: {exc}"
-            yield Unreadable(id=shown_url(url), reason=reason, document=True)
+            following.clear()
+            yield Unreadable(id=shown_url(source.location), reason=reason, document=True)
             return
-        if again.status != 304 and sha256(again.body) != digest:
+        if not is_same:
             raise Unavailable("the source changed while its pages were read", url=shown_url(url))
 
 
@@ -172,11 +182,14 @@ def _received(client: httpx.Client, clock: Clock, url: str, headers: dict[str, s
     """Return the answer after all redirects. The client itself would read the body of a redirect without a limit."""
     until_ms = clock.boot_ms() + CATALOGUE_RESPONSE_SECONDS_MAX * 1000
     request = client.build_request("GET", url, headers={"Accept-Encoding": ACCEPTED_CODINGS, **headers})
+    user = b""
     for _ in range(CATALOGUE_REDIRECTS_MAX + 1):
+        # The URL of a redirect may lack the user, whom the client passes on only to the same server.
+        user = request.url.userinfo or (user if "authorization" in request.headers else b"")
         with closing(client.send(request, stream=True, follow_redirects=False)) as response:
             if response.next_request is None:
                 body = _body(response, clock, until_ms)
-                return FeedPage(response.status_code, response.headers, body, str(response.url))
+                return FeedPage(response.status_code, response.headers, body, str(request.url.copy_with(userinfo=user)))
             request = response.next_request
     raise Unavailable("the source redirects too often", url=shown_url(url), limit=CATALOGUE_REDIRECTS_MAX)
 
@@ -222,9 +235,29 @@ def shown_url(url: str) -> str:
 
 
 def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreadable]:
-    for record in split(source, [answer.body], shown_url(source.location)):
+    for record in split(_encoded_as(source, answer), [answer.body], shown_url(source.location)):
         is_page = isinstance(record, Unreadable) and record.document and not record.body
         yield msgspec.structs.replace(record, body=answer.body) if is_page else record
+
+
+def _content(source: Source, answer: FeedPage) -> tuple[bytes, bool]:
+    """Return the hash of a page's records, and whether the page is the last. Raises Invalid for an unreadable page."""
+    digest = b""
+    for record in _records(source, answer):
+        digest = sha256(digest + sha256(record.body))
+    return digest, not _named_next(source, answer)
+
+
+def _encoded_as(source: Source, answer: FeedPage) -> Source:
+    """Return the source with the encoding that the answer's Content-Type names, if the settings name no encoding.
+
+    Servers name another encoding also for UTF-8 text. So the answer's encoding counts only for text that is not UTF-8.
+    """
+    with suppress(Invalid):
+        encoding = check_encoding(_parameter(str(answer.headers.get("content-type", "")), "charset"))
+        if encoding not in ("", UTF8) and not source.encoding and not is_utf8([answer.body]):
+            return msgspec.structs.replace(source, encoding=encoding)
+    return source
 
 
 def _next(source: Source, answer: FeedPage, servers: Set[_Server], seen: Set[str]) -> str | None:
@@ -239,9 +272,10 @@ def _next(source: Source, answer: FeedPage, servers: Set[_Server], seen: Set[str
     try:
         target = urljoin(answer.url, link)
         server = _server(target)
-        if server == _server(answer.url) and "@" not in urlsplit(target).netloc:
-            # A link does not repeat the user and the password, which the server still needs.
-            target = urlunsplit(urlsplit(target)._replace(netloc=urlsplit(answer.url).netloc))
+        # A link does not repeat the user and the password, which its server still needs. No other server gets them.
+        netlocs = [urlsplit(url).netloc for url in (target, answer.url, source.location) if _server(url) == server]
+        netloc = next((netloc for netloc in netlocs if "@" in netloc), netlocs[0])
+        target = urlunsplit(urlsplit(target)._replace(netloc=netloc))
     except ValueError as exc:
         raise Invalid("the next page's URL cannot be read", url=shown_url(answer.url)) from exc
     if server not in servers:
@@ -253,26 +287,32 @@ def _next(source: Source, answer: FeedPage, servers: Set[_Server], seen: Set[str
 
 def _server(url: str) -> _Server:
     parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
+    return parts.scheme, parts.hostname, parts.port or DEFAULT_PORTS.get(parts.scheme)
 
 
 def _named_next(source: Source, answer: FeedPage) -> str:
     """Return the link to the next page as the page gives it, or "" for none. Raises Invalid for an unreadable page."""
+    encoding = _encoded_as(source, answer).encoding
     if source.next and source.format == "json":
-        _, _, text = utf8_pieces([answer.body], source.encoding)
+        _, _, text = utf8_pieces([answer.body], encoding)
         return str(value_at(decoded_json(b"".join(text)), source.next) or "")
     if source.next and source.format == "xml":
-        return text_at(parse_element(answer.body, source.encoding), source.next)
+        return text_at(parse_element(answer.body, encoding), source.next)
     return linked_next(str(answer.headers.get("link", "")))
 
 
 def linked_next(header: str) -> str:
     """Return the target of the first link with the relation `next` in a Link header, or "" for none."""
     for target, parameters in LINK.findall(header):
-        relations = next((value for name, value in PARAMETER.findall(parameters) if name.lower() == "rel"), "")
-        if "next" in relations.strip('"').lower().split():
+        if "next" in _parameter(parameters, "rel").lower().split():
             return str(target).strip()
     return ""
+
+
+def _parameter(parameters: str, name: str) -> str:
+    """Return the value of the first parameter with this name, without quotes, or ""."""
+    values = (str(value) for given, value in PARAMETER.findall(parameters) if given.lower() == name)
+    return next(values, "").strip().strip('"')
 
 
 def _conditions(validators: dict[str, str]) -> dict[str, str]:

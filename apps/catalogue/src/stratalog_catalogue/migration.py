@@ -70,8 +70,11 @@ def migrate(
     migrated, dead = Migrated(), {letter.id for letter in _row_letters(records, source)}
     try:
         ranged = len(tables.describe_table(TableName=table)["Table"]["KeySchema"]) > 1
-        for rows, position in _pages(tables, table, ranged, _begun(records, source, table)):
-            _PageCopy(records, source, objects, dead, migrated).run(rows, progress)
+        is_repeated, start = _begun(records, source, table)
+        # This run may be interrupted before the end of its first page.
+        _note(records, source, table, start)
+        for rows, position in _pages(tables, table, ranged, start):
+            _PageCopy(records, source, objects, dead, migrated, is_repeated).run(rows, progress)
             _note(records, source, table, position)
     except _failures() as exc:
         raise Unavailable("the old store cannot be read", table=table, reason=str(exc)) from exc
@@ -88,17 +91,25 @@ def _row_letters(records: Records, source: Source) -> Iterator[DeadLetter]:
 class _PageCopy:
     """The copy of one page of rows. All rows of an id are on one page, so the records are read once.
 
-    ``dead`` has the ids of the records of which a row is a dead letter of an earlier run.
+    ``dead`` has the ids of the records of which a row is a dead letter of an earlier run. ``is_repeated`` is whether an
+    earlier run may have copied rows.
     """
 
     def __init__(
-        self, records: Records, source: Source, objects: Any, dead: AbstractSet[str], migrated: Migrated
+        self,
+        records: Records,
+        source: Source,
+        objects: Any,
+        dead: AbstractSet[str],
+        migrated: Migrated,
+        is_repeated: bool,
     ) -> None:
         self._records = records
         self._source = source
         self._objects = objects
         self._dead = dead
         self._migrated = migrated
+        self._is_repeated = is_repeated
         self._targets: dict[str, _Target] = {}
 
     def run(self, rows: Iterable[Mapping[str, Any]], progress: Callable[[int], None]) -> None:
@@ -132,15 +143,18 @@ class _PageCopy:
     def _copy(self, row: Mapping[str, Any], version: int) -> bool:
         """Store a row as the next version of its record, and return True. Return False if it was copied before.
 
-        If a later row was copied, or all versions of rows have been pruned, this row was copied too and has been pruned
-        since, or it is the row of the dead letter. Raises Invalid in the second case, since the row would become the
-        newest version.
+        If a later row was copied, this row was copied too and has been pruned since, or it is the row of the dead
+        letter. Raises Invalid in the second case, since the row would become the newest version. Also raises Invalid if
+        an earlier run may have copied the row, and a prune has left no version of a row.
         """
         source, id = self._source, source_id(self._source.name, _id(row))
         metadata, is_dead = {"format": source.format, "version": version}, id in self._dead
         while True:
             target = self._targets.get(id) or self._targets.setdefault(id, _target(self._records, id))
-            is_past = version < max(target.rows, default=version) or (target.is_pruned and not target.rows)
+            if self._is_repeated and target.is_pruned and not target.rows:
+                text = "it is unknown whether this row was copied, since the record's earlier versions were pruned"
+                raise Invalid(f"{text}; dismiss the letter", latest=target.latest)
+            is_past = version < max(target.rows, default=version)
             if version in target.rows or (is_past and not is_dead):
                 return False
             if is_past:
@@ -252,14 +266,17 @@ def _value(typed: Mapping[str, Any]) -> Any:
     return None if kind == "NULL" else value
 
 
-def _begun(records: Records, source: Source, table: str) -> dict[str, Any] | None:
-    """Return the start key of this run, or None if the last run was complete or copied the table to another source."""
+def _begun(records: Records, source: Source, table: str) -> tuple[bool, dict[str, Any] | None]:
+    """Return whether the last run copied the table to this source too, and the start key of this run.
+
+    The key is None if the last run was complete or copied the table to another source.
+    """
     try:
         stored = records.get(f"{CHECKPOINTS}!migrate/{table}")
     except NotFound:
-        return None
-    position: dict[str, Any] | None = msgspec.json.decode(stored.body)
-    return position if stored.version.metadata.get("source") == source.name else None
+        return False, None
+    is_repeated = stored.version.metadata.get("source") == source.name
+    return is_repeated, msgspec.json.decode(stored.body) if is_repeated else None
 
 
 def _note(records: Records, source: Source, table: str, position: dict[str, Any] | None) -> None:

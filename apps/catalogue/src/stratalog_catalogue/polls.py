@@ -6,6 +6,7 @@ A source's checkpoint is stored only after all records before it are stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +24,16 @@ from stratalog_catalogue.names import CHECKPOINTS, POLLS
 from stratalog_catalogue.oai import poll_oai
 from stratalog_catalogue.sources import Source, read_source, source_names
 
-__all__ = ["Connect", "Polled", "forget_checkpoint", "poll", "poll_source", "preview_source", "reason_of"]
+__all__ = [
+    "Connect",
+    "Polled",
+    "forget_checkpoint",
+    "poll",
+    "poll_source",
+    "preview_source",
+    "read_state_again",
+    "reason_of",
+]
 
 RETRY_POLICY = RetryPolicy(wait_seconds_first=0.5, wait_seconds_max=30)
 WITHHELD = "a state lacks too many records, so none was deleted; if the state is correct, poll with --allow-deletions"
@@ -188,6 +198,14 @@ def forget_checkpoint(records: Records, source: str) -> None:
         records.delete(CHECKPOINTS + source)
     except NotFound:
         return
+
+
+def read_state_again(records: Records, source: Source) -> None:
+    """Make the next poll read the newest complete state of a source, even if the state has not changed."""
+    with suppress(Corrupt):  # with a damaged checkpoint, the next poll fails
+        checkpoint = _checkpoint(records, source)
+        # Without `newest`, a poll of a folder would also read all earlier states.
+        _save_checkpoint(records, source, {name: checkpoint[name] for name in checkpoint.keys() & {"newest"}}, 0)
 
 
 def _pointer(source: Source) -> str:

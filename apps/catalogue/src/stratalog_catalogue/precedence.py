@@ -5,10 +5,24 @@ from __future__ import annotations
 from stratalog import RecordVersion
 from stratalog.codec import sha256
 from stratalog_catalogue.folder import Step
+from stratalog_catalogue.names import stored_id
 from stratalog_catalogue.record_splitter import SplitRecord
 from stratalog_catalogue.sources import Source
 
-__all__ = ["may_replace", "replaces"]
+__all__ = ["is_first_read", "may_replace", "replaces"]
+
+
+def is_first_read(source: Source, step: Step, record: SplitRecord, time_ms: int) -> bool:
+    """Return whether a record is the first of its id in the poll, and remember the id for the next call.
+
+    The id is remembered only if the step is a complete state or if `replaces` may be True, since a poll may read any
+    number of records.
+    """
+    id = stored_id(record.id)
+    is_first = id not in step.seen
+    if step.is_complete or may_replace(source, step, record, time_ms):
+        step.seen.add(id)
+    return is_first
 
 
 def may_replace(source: Source, step: Step, record: SplitRecord, time_ms: int) -> bool:

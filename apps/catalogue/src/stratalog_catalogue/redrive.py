@@ -12,7 +12,7 @@ from stratalog_catalogue.encodings import UTF8, is_utf8
 from stratalog_catalogue.folder import Step, read_file, suffix_of, unpacked
 from stratalog_catalogue.ingest import IngestFailure, fail, failure_of, is_row_letter, resolve, take, take_record
 from stratalog_catalogue.names import SOURCES, WORKS, source_of_letter
-from stratalog_catalogue.polls import Connect, forget_checkpoint, poll_source, reason_of
+from stratalog_catalogue.polls import Connect, forget_checkpoint, poll_source, read_state_again, reason_of
 from stratalog_catalogue.reconciliation import reconcile_records
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, split
 from stratalog_catalogue.sources import Source, read_source
@@ -65,7 +65,11 @@ def _try(
     if letter.id.startswith(SOURCES) and is_row_letter(letter):
         return f"run the migration again: {letter.reason}"
     if letter.id.startswith(SOURCES) and letter.size is not None:
-        return _take_stored_body(records, source, letter)
+        reason = _take_stored_body(records, source, letter)
+        if source.complete and not reason:
+            # The poll that made the letter deleted no record, because its state was not complete.
+            read_state_again(records, source)
+        return reason
     if source.name not in polled:
         polled[source.name] = _poll_anew(store, records, source, letter, connect)
     return polled[source.name] or _reason_left(records, letter)

@@ -35,7 +35,7 @@ from stratalog_table.references import (
     SplitFileReferences,
 )
 from stratalog_table.row_order import Key, check_edge, encode_key
-from stratalog_table.table_changes import SetColumns, SetRetention
+from stratalog_table.table_changes import Alteration, SetColumns, SetRetention
 from stratalog_table.transaction_group import CommittedTransaction, Committer, Request
 from stratalog_table.tree import extended, from_split_points, split
 
@@ -57,6 +57,7 @@ MUTATORS: Mapping[str, Callable[[Draft, Any], None]] = MappingProxyType(
         "clear_files": partitions.clear_files,
         "purge": partitions.purge,
         "set_data": partitions.set_data,
+        "alter": table_changes.alter,
         "set_columns": table_changes.set_columns,
         "set_retention": table_changes.set_retention,
         "claim_job": job_claims.claim_job,
@@ -204,6 +205,15 @@ class Table:
         return self._commit("release_files", Filenames(tuple(filenames)), len(filenames)) if filenames else None
 
     # Columns and retention
+
+    def alter(self, columns: Sequence[SetColumns] = (), *, retention_days: int | None = None) -> int:
+        """Make changes of the columns in this order, and set the retention unless it is None: all changes or none.
+
+        Raises the errors of `set_columns`.
+        """
+        for change in columns:
+            check_columns(change.columns)
+        return self._commit("alter", Alteration(tuple(columns), retention_days))
 
     def set_columns(self, columns: Sequence[ValueColumn], *, add: bool = False, widen: bool = False) -> int:
         """Set, add or widen value columns. Raises Invalid, LimitExceeded and TransactionRefused.

@@ -11,14 +11,15 @@ from stratalog import Draft, Invalid, LimitExceeded, Rejected
 from stratalog_table.columns import ValueColumn, joined
 from stratalog_table.layout import COLUMN
 from stratalog_table.limits import RETENTION_DAYS_MAX
-from stratalog_table.messages import TransactionRefused, columns_refused, failure_of
+from stratalog_table.messages import columns_refused
 from stratalog_table.model import Schema
 from stratalog_table.table_draft import meta_of, put_meta, read
 
 __all__ = [
+    "Alteration",
     "SetColumns",
     "SetRetention",
-    "check_alteration",
+    "alter",
     "checked_days",
     "put_columns",
     "set_columns",
@@ -43,9 +44,33 @@ class SetRetention(msgspec.Struct, frozen=True):
     retention_days: int
 
 
+class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Changes of the columns, in their order, and the new retention of data files. None changes no retention."""
+
+    columns: tuple[SetColumns, ...] = ()
+    retention_days: int | None = None
+
+
+def alter(draft: Draft, args: Any) -> None:
+    """Make all changes of an alteration."""
+    wanted: Alteration = read(args, Alteration)
+    for columns in wanted.columns:
+        _set_columns(draft, columns)
+    if wanted.retention_days is not None:
+        _set_retention(draft, wanted.retention_days)
+
+
 def set_columns(draft: Draft, args: Any) -> None:
     """Add and widen columns. A table without declared columns gets all the given columns."""
-    wanted: SetColumns = read(args, SetColumns)
+    _set_columns(draft, read(args, SetColumns))
+
+
+def set_retention(draft: Draft, args: Any) -> None:
+    """Set the retention of data files. Files that were collected before are not restored."""
+    _set_retention(draft, read(args, SetRetention).retention_days)
+
+
+def _set_columns(draft: Draft, wanted: SetColumns) -> None:
     meta = meta_of(draft)
     if not meta.has_columns:
         put_meta(draft, msgspec.structs.replace(meta, has_columns=True))
@@ -55,10 +80,8 @@ def set_columns(draft: Draft, args: Any) -> None:
     put_columns(draft, meta.schema, wanted.columns, known, add=wanted.add, widen=wanted.widen)
 
 
-def set_retention(draft: Draft, args: Any) -> None:
-    """Set the retention of data files. Files that were collected before are not restored."""
-    wanted: SetRetention = read(args, SetRetention)
-    put_meta(draft, msgspec.structs.replace(meta_of(draft), retention_days=checked_days(wanted.retention_days)))
+def _set_retention(draft: Draft, days: int) -> None:
+    put_meta(draft, msgspec.structs.replace(meta_of(draft), retention_days=checked_days(days)))
 
 
 def put_columns(
@@ -88,15 +111,3 @@ def checked_days(days: int) -> int:
     if not 0 <= days <= RETENTION_DAYS_MAX:
         raise Rejected(f"Malformed transaction: files are kept 0 to {RETENTION_DAYS_MAX} days, not {days}")
     return days
-
-
-def check_alteration(known: Sequence[ValueColumn], added: Sequence[ValueColumn], wider: Sequence[ValueColumn]) -> None:
-    """Raise TransactionRefused unless a table with the columns ``known`` can add and then widen these columns.
-
-    Adding and widening are two transactions. Without this check, the table would keep the added columns after it
-    refuses the wider types.
-    """
-    try:
-        joined(joined(known, added, add=True), wider, widen=True)
-    except (Invalid, LimitExceeded) as exc:
-        raise TransactionRefused([failure_of(columns_refused(str(exc)))]) from exc

@@ -36,15 +36,10 @@ def alter(
     if not add and not widen and retention_days is None:
         raise click.UsageError("give at least one of --add, --widen and --keep-days")
     opened = opened_table(session, table)
-    added, wider = ([value_column(column) for column in typed] for typed in (add, widen))
-    if added and wider:
-        module("table_changes").check_alteration(opened.at().columns() or (), added, wider)
-    for options, columns in (({"add": True}, added), ({"widen": True}, wider)):
-        if columns:
-            opened.set_columns(columns, **options)
-    if retention_days is not None:
-        opened.set_retention(retention_days)
-    view = opened.at()
+    added, wider = (tuple(value_column(column) for column in typed) for typed in (add, widen))
+    set_columns = module("table_changes").SetColumns
+    changes = [change for change in (set_columns(added, add=True), set_columns(wider, widen=True)) if change.columns]
+    view = opened.at(opened.alter(changes, retention_days=retention_days))
     plain = {
         "table": table,
         "version": view.version,
