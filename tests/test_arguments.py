@@ -26,6 +26,8 @@ from stratalog import (
     replay,
     verify,
 )
+from stratalog.clock import SystemClock
+from stratalog.log import Environment
 from stratalog.server import Application, Quotas, ServerLimits, create_app
 from stratalog.worker import Worker, WorkerSettings
 
@@ -79,6 +81,11 @@ def test_an_object_of_a_wrong_class_is_a_type_error(
         (lambda store: stratalog.open("memory:", rules={"a": 1}), "rules must be of type Rules, not dict"),
         (lambda store: stratalog.open("memory:", rules={}), "rules must be of type Rules, not dict"),
         (lambda store: stratalog.open("memory:", settings=0), "settings must be of type LogSettings, not int"),
+        (lambda store: Store(store.environment, store.queue, {}), "rules must be of type Rules, not dict"),
+        (
+            lambda store: Environment(store.environment.index, store.environment.blobs, SystemClock(), {}),
+            "settings must be of type LogSettings, not dict",
+        ),
         (lambda store: Worker("store"), "store must be of type Store, not str"),
         (lambda store: Worker(store, {}), "settings must be of type WorkerSettings, not dict"),
         (lambda store: create_app("store"), "store must be of type Store, not str"),
