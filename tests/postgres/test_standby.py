@@ -197,3 +197,30 @@ def test_threads_that_ask_why_no_session_opens_raise_closed_once_the_store_is_cl
         for read in reads:
             with pytest.raises(Closed):
                 read.result(timeout=60)
+
+
+@pytest.mark.parametrize(("seconds", "cancels"), [(0.0, 18), (5.0, 9)])
+def test_a_silent_wait_for_a_standby_is_cancelled_once_in_each_time_limit(
+    postgres: str, monkeypatch: pytest.MonkeyPatch, seconds: float, cancels: int
+) -> None:
+    """The server does not act on the requests, each of which takes ``seconds``."""
+    events: list[str] = []
+
+    def cancel() -> float:
+        events.append("cancel")
+        return seconds
+
+    def silence() -> Iterator[int]:
+        while True:
+            yield 0
+
+    with closing(PostgresSession.connect(parse_address(postgres).conninfo, autocommit=True)) as session:
+        monkeypatch.setattr(session, "_is_replicating", True)
+        monkeypatch.setattr(session, "_cancel", cancel)
+        monkeypatch.setattr(session, "_waits_for_standby", lambda: False)
+        monkeypatch.setattr(session, "_shut_down", lambda: events.append("shut down"))
+        waiting = session._bounded(silence(), 0.5)
+        next(waiting)
+        while "shut down" not in events:
+            waiting.send(0)
+    assert events == ["cancel"] * cancels + ["shut down"]
