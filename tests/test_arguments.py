@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -26,6 +29,9 @@ from stratalog import (
     replay,
     verify,
 )
+from stratalog.arguments import CheckedStruct
+from stratalog.clock import SystemClock
+from stratalog.log import Environment
 from stratalog.server import Application, Quotas, ServerLimits, create_app
 from stratalog.worker import Worker, WorkerSettings
 
@@ -79,6 +85,11 @@ def test_an_object_of_a_wrong_class_is_a_type_error(
         (lambda store: stratalog.open("memory:", rules={"a": 1}), "rules must be of type Rules, not dict"),
         (lambda store: stratalog.open("memory:", rules={}), "rules must be of type Rules, not dict"),
         (lambda store: stratalog.open("memory:", settings=0), "settings must be of type LogSettings, not int"),
+        (lambda store: Store(store.environment, store.queue, {}), "rules must be of type Rules, not dict"),
+        (
+            lambda store: Environment(store.environment.index, store.environment.blobs, SystemClock(), {}),
+            "settings must be of type LogSettings, not dict",
+        ),
         (lambda store: Worker("store"), "store must be of type Store, not str"),
         (lambda store: Worker(store, {}), "settings must be of type WorkerSettings, not dict"),
         (lambda store: create_app("store"), "store must be of type Store, not str"),
@@ -123,6 +134,11 @@ def test_an_object_of_a_wrong_class_is_a_type_error_of_a_store(
             {"retry_seconds_max": math.nan},
             "WorkerSettings.retry_seconds_max is not valid: Expected a number, got nan",
         ),
+        (
+            WorkerSettings,
+            {"retry_seconds_max": Fraction(10**400)},
+            "WorkerSettings.retry_seconds_max is not valid: integer division result too large for a float",
+        ),
         (RetentionPolicy, {"retain_segments": 0}, "RetentionPolicy.retain_segments is not valid: Expected `int` >= 1"),
         (
             MaintenancePolicy,
@@ -153,12 +169,26 @@ def test_a_value_that_works_like_the_type_of_its_field_is_accepted() -> None:
     class Days(float):
         """Like numpy.float64."""
 
+    @Integral.register
+    class Count:
+        """Like numpy.int64."""
+
+        def __index__(self) -> int:
+            return 5
+
     class OwnPolicy(RetentionPolicy, frozen=True):
         pass
 
+    class Anything(CheckedStruct, frozen=True):
+        value: Any = None
+
     assert Rules(metadata_fields=["id"]) == Rules(metadata_fields=("id",))  # type: ignore[arg-type]
     assert Application(hosts=["app.example"]).hosts == ("app.example",)  # type: ignore[arg-type]
+    assert Application(routes=deque(["route"])).routes == ("route",)
     assert type(RetentionPolicy(retain_days=Days(3)).retain_days) is float
+    assert RetentionPolicy(retain_days=Fraction(1, 2)).retain_days == 0.5  # type: ignore[arg-type]
+    assert Quotas(documents_max=Count()).documents_max == 5  # type: ignore[arg-type]
+    assert Anything("text") == Anything("text")
     assert RetentionPolicy(retain_days=2**60 + 1).retain_days == 2**60 + 1
     own = OwnPolicy(retain_days=3)
     assert MaintenancePolicy(documents=own, exceptions={"acme": own}).retention("acme", "plan", "log") is own

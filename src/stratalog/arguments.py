@@ -5,9 +5,12 @@ A wrong id, version, time or body may come from outside of the program. For thes
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from functools import cache
 from math import isnan
+from numbers import Integral, Real
+from operator import index
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -31,8 +34,9 @@ def check_class(wanted: Any, **arguments: object) -> None:
 class CheckedStruct(msgspec.Struct, frozen=True):
     """The base of settings that callers make: each field must have its annotated type, or the call is a TypeError.
 
-    A list in place of a tuple becomes a tuple, and a value of a subclass of float, such as numpy.float64, a float.
-    msgspec itself checks the fields only of a struct that it decodes.
+    A list or deque in place of a tuple becomes a tuple. A number of another class than int and float, such as
+    numpy.int64 or Fraction, becomes an int or a float. msgspec itself checks the fields only of a struct that it
+    decodes.
     """
 
     def __post_init__(self) -> None:
@@ -56,18 +60,33 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
             _checked(f"a key of {name}", key, of_keys)
             _checked(f"{name}[{key!r:.100}]", inner, of_values)
         return value
-    # msgspec would convert a dict to a struct. It also refuses a union of several classes.
-    if all(isinstance(kind, type) and kind not in (int, float) for kind in _members(wanted)):
+    # msgspec would convert a dict to a struct. It also refuses a union of several classes. `Any` is a class since
+    # Python 3.11, and has no instances.
+    if all(isinstance(kind, type) and kind not in (int, float, Any) for kind in _members(wanted)):
         check_class(wanted, **{name: value})
         return value
-    plain = float(value) if isinstance(value, float) else value
     try:
+        plain = _plain(value)
         converted = msgspec.convert(plain, wanted)
-    except msgspec.ValidationError as exc:
+    except (msgspec.ValidationError, OverflowError) as exc:
         raise TypeError(f"{name} is not valid: {exc}") from exc
     if isinstance(plain, float) and isnan(plain):
         raise TypeError(f"{name} is not valid: Expected a number, got nan")
     return converted if isinstance(converted, tuple) else plain
+
+
+def _plain(value: Any) -> Any:
+    """Return a number as an int or a float, and a deque as a tuple: msgspec refuses other classes that work alike."""
+    match value:
+        case bool():
+            return value
+        case Integral():
+            return index(value)
+        case Real():
+            return float(value)
+        case deque():
+            return tuple(value)
+    return value
 
 
 def _members(wanted: Any) -> tuple[Any, ...]:

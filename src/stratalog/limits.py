@@ -127,6 +127,8 @@ FAILURE_REASON_CHARACTERS_MAX = 300
 # ends with the answer to the commit. Data that is marked for freeing is freed only after this time plus the grace.
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
+# A verification of a log or record starts again at most this often because the floor rose meanwhile.
+VERIFY_ATTEMPTS_MAX = 5
 
 # A process waits this long for its turn at a shared file. Then it works without a turn, since a stopped process may
 # have the turn.

@@ -53,6 +53,7 @@ class Store:
         self.announcements = announcements
         self._queue = queue
         self.rules: Rules = Rules() if rules is None else rules
+        check_class(Rules, rules=self.rules)
         self._documents: OrderedDict[tuple[str, str], Document] = OrderedDict()
         self._lock = threading.Lock()
         self._queue_lock = threading.Lock()

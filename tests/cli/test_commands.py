@@ -292,6 +292,34 @@ def test_verify_proves_all_documents_or_the_named_documents(budget: Run) -> None
     assert lines(budget("verify", "acme/budget", "--upto", "2", "--json").stdout)[0]["version"] == 2
 
 
+@pytest.mark.parametrize("options", [[], ["--quick"]])
+def test_verify_of_a_store_continues_after_a_history_whose_version_is_forgotten(
+    budget: Run, options: list[str]
+) -> None:
+    with stratalog.open("store") as store:
+        for name in ("apart", "whole"):
+            store.create("acme", name).put("key", 1)
+        document = store.document("acme", "budget")
+        document.snapshot()
+        assert document.forget_below(2) == 2
+    shown = budget("verify", *options, "--upto", "1", code=3).stdout.splitlines()
+    assert [line.split()[:3] for line in shown] == [
+        ["verified", "acme/apart", "version"],
+        ["not", "verified", "acme/budget"],
+        ["verified", "acme/whole", "version"],
+    ]
+    found = lines(budget("verify", *options, "--upto", "1", "--json", code=3).stdout)
+    assert [(line["name"], line["verified"], line.get("reason", "")) for line in found] == [
+        ("acme/apart", True, ""),
+        ("acme/budget", False, "the version is no longer kept"),
+        ("acme/whole", True, ""),
+    ]
+
+
+def test_an_error_during_verify_loses_no_result(budget: Run) -> None:
+    assert "verified  acme/budget" in budget("verify", "--quick", "acme/budget", "acme/other", code=3).stdout
+
+
 def test_verify_proves_logs_and_records_too(budget: Run) -> None:
     Path("report.txt").write_text("first")
     budget("records", "put", "acme/report", "report.txt")

@@ -35,7 +35,7 @@ from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.damage import SHAPES, DamageList, shape_fault
-from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspected_histories
+from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspected_histories, look
 from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex
 from stratalog.maintenance.verification import HistoryName, HistoryReport, verify_history
 from stratalog.ports.index import Delete, Item, Put
@@ -400,6 +400,29 @@ def test_a_damaged_snapshot_after_a_redacted_version_does_not_make_the_base_dama
         *_, newest = index.query(f"{document.log.record.prefix}/snapshots")
         index.commit([Put(Item(newest.partition, newest.sort, {**newest.attributes, PLAIN.tag: b"\x96"}))])
         assert {damage.key for damage in inspected(store).damages} == {f"{newest.partition} {newest.sort}"}
+
+
+def test_a_log_whose_floor_rises_during_each_reading_is_intact(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = stratalog.LogSettings(segment_entries_target=4)
+    with stratalog.open("memory:", settings=settings, clock=ManualClock()) as store:
+        log = store.create_log("acme", "log")
+        for number in range(24):
+            log.append([Event("fact", [number, "x" * 40_000])])
+        floors = iter((8, 16))
+
+        def look_beside_retention(*arguments: Any) -> HistoryInspection:
+            risen = next(floors)
+
+            def forget(count: int) -> None:
+                raise_floor(log, risen)
+
+            return look(*arguments[:3], forget)
+
+        monkeypatch.setattr("stratalog.maintenance.inspection.look", look_beside_retention)
+        report = inspect_history(store, HistoryName("log", "acme", "log"))
+        assert report.damages == ()
+        assert report.chain is not None
+        assert report.chain.start == log.floor() == 8
 
 
 def test_an_inspection_of_a_nonexistent_record_raises_not_found() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 
 import psycopg
@@ -16,7 +16,7 @@ from stratalog.backends.postgres import PostgresStore
 from stratalog.backends.postgres_address import parse_address
 from stratalog.backends.postgres_session import REPLICATE, PostgresSession
 from stratalog.clock import SystemClock
-from stratalog.errors import OutcomeUnknown, Unavailable
+from stratalog.errors import Closed, OutcomeUnknown, Unavailable
 from stratalog.limits import POSTGRES_ANSWER_SECONDS_MAX
 from stratalog.ports.index import Absent, Item, Put
 from tests.threads import SECONDS_MAX, until
@@ -144,24 +144,83 @@ def test_a_commit_waits_for_the_standby_for_longer_than_for_another_answer(
     assert store.index.get("p", "s") == ITEM
 
 
-def test_one_thread_asks_why_no_session_opens(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+class Question:
+    """The lock of the question why no session opens. The first thread that asks waits for ``may_ask``."""
+
+    def __init__(self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.threads = self.asked = 0
+        self.may_ask = Event()
+        self._connect = store._connections.connect
+        self._lock = Lock()
+        monkeypatch.setattr(store._connections, "_asking", self)
+        monkeypatch.setattr(store._connections, "connect", self._ask)
+
+    def __enter__(self) -> None:
+        self.threads += 1
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def _ask(self) -> PostgresSession:
+        self.asked += 1
+        assert self.may_ask.wait(SECONDS_MAX)
+        return self._connect()
+
+
+def test_one_thread_asks_why_no_session_opens_and_others_share_the_answer(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A session of each thread would exceed the pool's limit, and each would wait on the server for the standby."""
-    asks, may_ask = Event(), Event()
-    ask = store._connections.connect
-
-    def connect() -> PostgresSession:
-        assert not asks.is_set()
-        asks.set()
-        assert may_ask.wait(SECONDS_MAX)
-        return ask()
-
-    monkeypatch.setattr(store._connections, "connect", connect)
+    question = Question(store, monkeypatch)
     store._connections.renew()
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(store.index.get, "p", "s")
-        assert asks.wait(SECONDS_MAX)
-        with pytest.raises(Unavailable, match="no connection to the database was free"):
-            store.index.get("p", "s")
-        may_ask.set()
-        with pytest.raises(Unavailable, match="no standby has confirmed"):
-            first.result(timeout=60)
+    with ThreadPoolExecutor(3) as pool:
+        reads = [pool.submit(store.index.get, "p", "s") for _ in range(3)]
+        until(lambda: question.threads == 3)
+        question.may_ask.set()
+        for read in reads:
+            with pytest.raises(Unavailable, match="no standby has confirmed"):
+                read.result(timeout=60)
+    assert question.asked == 1
+
+
+def test_threads_that_ask_why_no_session_opens_raise_closed_once_the_store_is_closed(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = Question(store, monkeypatch)
+    store._connections.renew()
+    with ThreadPoolExecutor(2) as pool:
+        reads = [pool.submit(store.index.get, "p", "s") for _ in range(2)]
+        until(lambda: question.threads == 2)
+        store.close()
+        question.may_ask.set()
+        for read in reads:
+            with pytest.raises(Closed):
+                read.result(timeout=60)
+
+
+@pytest.mark.parametrize(("seconds", "cancels"), [(0.0, 18), (5.0, 9)])
+def test_a_silent_wait_for_a_standby_is_cancelled_once_in_each_time_limit(
+    postgres: str, monkeypatch: pytest.MonkeyPatch, seconds: float, cancels: int
+) -> None:
+    """The server does not act on the requests, each of which takes ``seconds``."""
+    events: list[str] = []
+
+    def cancel() -> float:
+        events.append("cancel")
+        return seconds
+
+    def silence() -> Iterator[int]:
+        while True:
+            yield 0
+
+    with closing(PostgresSession.connect(parse_address(postgres).conninfo, autocommit=True)) as session:
+        monkeypatch.setattr(session, "_is_replicating", True)
+        monkeypatch.setattr(session, "_cancel", cancel)
+        monkeypatch.setattr(session, "_waits_for_standby", lambda: False)
+        monkeypatch.setattr(session, "_shut_down", lambda: events.append("shut down"))
+        waiting = session._bounded(silence(), 0.5)
+        next(waiting)
+        while "shut down" not in events:
+            waiting.send(0)
+    assert events == ["cancel"] * cancels + ["shut down"]

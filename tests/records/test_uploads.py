@@ -57,7 +57,7 @@ def test_an_upload_stops_the_collector_only_for_its_own_record(world: World) -> 
 
 def test_pins_are_swept_after_twice_the_time_limit_of_an_upload(world: World) -> None:
     begin_upload(world, "b1")
-    world.pass_seconds(2 * RECORD_UPLOAD_SECONDS_MAX)
+    world.pass_seconds(2 * RECORD_UPLOAD_SECONDS_MAX - 1)
     begin_upload(world, "b2")
     sweep_pins(world.environment, world.organisation)
     assert pins(world) == ["b1", "b2"]

@@ -238,4 +238,5 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         IN_NODE,
     ),
+    Removal("B732", (Edit(f"{WEB}/live.js", "> PRESENCE_BYTES_MAX", "> Infinity"),), IN_NODE),
 )

@@ -234,7 +234,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B154",
-        (Edit(THROTTLE, "                return False\n", "                return True\n"),),
+        (Edit(THROTTLE, "return not is_silenced", "return True"),),
         ("tests/server/test_log_throttle.py::test_each_kind_of_line_is_written_once_a_second_and_the_rest_is_counted",),
     ),
     Removal(

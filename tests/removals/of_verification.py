@@ -14,6 +14,7 @@ UPTO = (
     "tests/maintenance/test_inspection.py::test_an_inspection_up_to_a_version_before_its_fork_point_or_floor_is_refused"
 )
 DELETED = "tests/cli/test_deleted_meanwhile.py::test_a_command_over_the_store_skips_a_log_that_is_deleted_meanwhile"
+CONTINUES = "tests/cli/test_commands.py::test_verify_of_a_store_continues_after_a_history_whose_version_is_forgotten"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -203,9 +204,9 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/verification.py",
-                "            if names or records or not is_deleted(store, history):\n"
-                "                raise\n            continue\n",
-                "            raise\n",
+                "                if not of_store or not is_deleted(store, history):\n"
+                "                    raise\n                continue\n",
+                "                raise\n",
             ),
         ),
         (DELETED,),
@@ -215,9 +216,9 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/inspection.py",
-                "            if not of_store or not is_deleted(store, history):\n"
-                "                raise\n            continue\n",
-                "            raise\n",
+                "                if not of_store or not is_deleted(store, history):\n"
+                "                    raise\n                continue\n",
+                "                raise\n",
             ),
         ),
         (DELETED,),
@@ -243,5 +244,67 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/maintenance/test_inspection.py::test_an_inspection_reads_a_value_of_entries_and_snapshots_once",),
+    ),
+    Removal(
+        "B730",
+        (
+            Edit(
+                "src/stratalog/cli/verification.py",
+                "            except VersionForgotten as exc:\n"
+                "                codes.add(MISSING)\n"
+                "                show_unverified(session, history, exc, rows)\n"
+                "                continue\n",
+                "",
+            ),
+        ),
+        (CONTINUES,),
+    ),
+    Removal(
+        "B730",
+        (
+            Edit(
+                "src/stratalog/cli/inspection.py",
+                "            except VersionForgotten as exc:\n"
+                "                is_complete = False\n"
+                "                show_unverified(session, history, exc, rows)\n"
+                "                continue\n",
+                "",
+            ),
+        ),
+        (CONTINUES,),
+    ),
+    Removal(
+        "B730",
+        (
+            Edit(
+                "src/stratalog/cli/output.py",
+                "        yield rows\n    finally:\n        if rows:\n",
+                "        yield rows\n    except MemoryError:\n        raise\n    else:\n        if rows:\n",
+            ),
+        ),
+        ("tests/cli/test_commands.py::test_an_error_during_verify_loses_no_result",),
+    ),
+    Removal(
+        "B731",
+        (
+            Edit(
+                "src/stratalog/records/verification.py",
+                "        if certain is not None:\n            return certain\n",
+                "        if certain is report:\n            return certain\n",
+            ),
+        ),
+        (f"{VERIFICATION}::test_damage_above_a_floor_that_rises_during_each_attempt_is_reported",),
+        raises=("Unavailable",),
+    ),
+    Removal(
+        "B733",
+        (
+            Edit(
+                "src/stratalog/maintenance/inspection.py",
+                "            if (risen := log.floor()) == floor:\n                raise\n            floor = risen\n",
+                "            raise\n",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_a_log_whose_floor_rises_during_each_reading_is_intact",),
     ),
 )

@@ -77,7 +77,37 @@ def test_the_text_of_an_argument_may_itself_log(caplog: pytest.LogCaptureFixture
         logging_thread.start()
         logging_thread.join(DEADLOCK_SECONDS)
     assert not logging_thread.is_alive()
-    assert [record.msg for record in caplog.records] == ["refused %d", "%s is away"]
+    assert {record.msg for record in caplog.records} == {"%s is away", "refused %d"}
+
+
+def test_a_flood_costs_the_text_of_only_its_first_omitted_line() -> None:
+    class Caller:
+        texts = 0
+
+        def __str__(self) -> str:
+            Caller.texts += 1
+            return "a caller"
+
+    with LogThrottle(ManualClock()).applied():
+        counts = [Caller.texts for _ in range(100) if LOG.warning("%s is away", Caller()) is None]
+    assert counts[-1] == counts[1] == counts[0] + 1
+
+
+def test_a_line_is_reported_only_once_its_text_is_known(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    throttle = LogThrottle(clock)
+
+    class Caller:
+        def __str__(self) -> str:
+            clock.sleep(1)
+            throttle.report()
+            return "a caller"
+
+    with throttle.applied():
+        for caller in ("nobody", Caller()):
+            LOG.warning("%s is away", caller)
+        throttle.report()
+    assert caplog.messages == ["nobody is away", "1 more omitted, the first: a caller is away"]
 
 
 def test_after_the_end_of_the_throttle_every_line_is_written(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from litestar import HttpMethod, Request, asgi, get, head, route
 from litestar.exceptions import HTTPException
 from litestar.response.base import ASGIResponse
+from litestar.static_files import create_static_files_router
 from litestar.types import Receive, Scope, Send
 
 from stratalog.server.application import Application
@@ -105,6 +107,16 @@ def test_an_applications_own_handlers_of_head_and_options_run() -> None:
         assert client.options("/head").headers["allow"] == "HEAD, OPTIONS"
         for method in ("HEAD", "OPTIONS", "GET"):
             assert client.request(method, "/mounted/a").headers["x-method"] == method
+
+
+def test_head_of_an_applications_static_file_has_the_headers_of_get(tmp_path: Path) -> None:
+    (tmp_path / "a.css").write_text("a { color: red }")
+    with serving(Application(routes=[create_static_files_router("/files", [tmp_path])])) as client:
+        get, head = client.get("/files/a.css"), client.head("/files/a.css")
+        assert (head.status_code, head.content) == (200, b"")
+        assert get.headers["content-type"].startswith("text/css")
+        assert [head.headers.get(name) for name in READ_HEADERS] == [get.headers.get(name) for name in READ_HEADERS]
+        assert client.head("/files/b.css").status_code == 404
 
 
 def test_an_application_may_refuse_a_method_itself() -> None:

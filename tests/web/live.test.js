@@ -64,24 +64,43 @@ test("a presence that the server refuses is reported and not shown again, so tha
   const live = new Live(() => ({ url: "ws://a" }), () => "", { onPoke, onPresence() {} });
   live.start();
   await turns();
-  live.show({ name: "x".repeat(2000) });
+  live.show({ number: 2 ** 64 });
   opened[0].say({ type: "ready", id: "me", version: 1 });
   assert.deepEqual(
     opened[0].sent.map(({ type }) => type),
     ["presence"],
   );
-  opened[0].onclose({ code: 4422, reason: "the presence of a client is too large" });
+  opened[0].onclose({ code: 4400, reason: "an integer is out of range" });
   await turns();
   live.hurry();
   await turns();
   opened[1].say({ type: "ready", id: "again", version: 2 });
   opened[1].say({ type: "poke", version: 3 });
-  assert.deepEqual([opened[1].sent, pokes, reported], [[], [1, 2, 3], [4422]]);
-  const cyclic = {};
-  cyclic.self = cyclic;
-  assert.throws(() => live.show(cyclic), TypeError);
+  assert.deepEqual([opened[1].sent, pokes, reported], [[], [1, 2, 3], [4400]]);
   live.show({ name: "Ada" });
   assert.deepEqual(opened[1].sent, [{ type: "presence", state: { name: "Ada" } }]);
+  live.stop();
+});
+
+test("a presence over 1 KiB or without a JSON form is refused before it is sent; the earlier one stays", async () => {
+  const opened = sockets();
+  const live = new Live(() => ({ url: "ws://a" }), () => "", { onPoke() {}, onPresence() {} });
+  live.start();
+  await turns();
+  const cyclic = {};
+  cyclic.self = cyclic;
+  live.show("x".repeat(1021));
+  assert.throws(() => live.show(cyclic), TypeError);
+  for (const state of ["x".repeat(1022), "漢".repeat(341), Array(114).fill(0.5)]) {
+    assert.throws(() => live.show(state), { code: "limit-exceeded" });
+  }
+  opened[0].say({ type: "ready", id: "me", version: 1 });
+  live.show(Array(113).fill(0.5));
+  live.show(undefined);
+  assert.deepEqual(
+    opened[0].sent.map(({ state }) => state),
+    ["x".repeat(1021), Array(113).fill(0.5), undefined],
+  );
   live.stop();
 });
 

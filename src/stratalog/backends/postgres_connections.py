@@ -91,6 +91,10 @@ class PostgresConnections:
         self._closed = False
         self._opening = threading.Lock()
         self._asking = threading.Lock()
+        self._answers = 0
+        self._fault: Unavailable | None = None
+        """The last answer to the question whether the server can be reached."""
+
         self._pool: ConnectionPool[Connection] | None = None
         # In a child `_closed` is an `Inherited`, which counts as true, so `check_open` raises Closed.
         close_in_child(self, "_opening", "_asking", "_pool", "_closed")
@@ -229,16 +233,34 @@ class PostgresConnections:
                 pool.putconn(connection)
             return pool.getconn(POSTGRES_WAIT_SECONDS_MAX)
         except (PoolTimeout, PoolClosed) as exc:
-            # The pool does not report why it could not connect. `connect` shows the reason: it raises Unavailable if
-            # the server cannot be reached. One thread asks at a time: a session of each would exceed the pool's limit.
-            if self._asking.acquire(blocking=False):
-                try:
-                    self.connect().close()
-                finally:
-                    self._asking.release()
+            self._require_reachable()  # the pool does not report why it could not connect
             raise Unavailable(
                 "no connection to the database was free in time", limit=POSTGRES_WAIT_SECONDS_MAX
             ) from exc
+
+    def _require_reachable(self) -> None:
+        """Raise Unavailable if the server cannot be reached, and Closed after :meth:`close`.
+
+        One thread asks the server. The threads that wait meanwhile share the answer: a session of each would exceed the
+        pool's limit.
+        """
+        self.check_open()
+        answers = self._answers
+        with self._asking:
+            if self._answers == answers:
+                self._fault = self._ask()
+                self._answers += 1
+            fault = self._fault
+        self.check_open()  # `close` may have been called since the first check
+        if fault is not None:
+            raise fault.copy()
+
+    def _ask(self) -> Unavailable | None:
+        try:
+            self.connect().close()
+        except Unavailable as exc:
+            return exc
+        return None
 
     def _give_back(self, connection: Connection) -> None:
         pool = self._pool

@@ -97,15 +97,16 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
 
     def _bounded(self, gen: Generator[Any, int, Any], interval: float) -> Generator[Any, int, Any]:
         """Run ``gen``, which gets 0 after each ``interval`` without bytes. End the session after too many of them."""
-        silent_seconds = 0.0
+        silent_seconds = uncancelled_seconds = 0.0
         try:
             wanted = next(gen)
             while True:
                 ready = yield wanted
                 silent_seconds = 0.0 if ready else silent_seconds + interval
-                if self._is_replicating and silent_seconds >= POSTGRES_WAIT_SECONDS_MAX:
-                    self._cancel()
-                    silent_seconds += POSTGRES_WAIT_SECONDS_MAX  # the request to cancel may have taken this time
+                uncancelled_seconds = 0.0 if ready else uncancelled_seconds + interval
+                if self._is_replicating and uncancelled_seconds >= POSTGRES_WAIT_SECONDS_MAX:
+                    silent_seconds += self._cancel()
+                    uncancelled_seconds = 0.0
                 if silent_seconds >= self.answer_seconds_max:
                     silent_seconds = 0.0
                     if not self._waits_for_standby():
@@ -124,9 +125,18 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
         except psycopg.Error:
             return False
 
-    def _cancel(self) -> None:
-        with suppress(psycopg.Error):  # the server cannot be reached; the next interval tries again
+    def _cancel(self) -> float:
+        """Ask the server to cancel the statement, which may take effect late or never. Return the seconds that it took.
+
+        The time limit needs libpq 17, which the binary of psycopg has.
+        """
+        try:
             self.cancel_safe(timeout=POSTGRES_WAIT_SECONDS_MAX)
+        except psycopg.errors.CancellationTimeout:
+            return POSTGRES_WAIT_SECONDS_MAX
+        except psycopg.Error:  # the server cannot be reached; the caller tries again
+            pass
+        return 0.0
 
     def _shut_down(self) -> None:
         with suppress(OSError), socket.socket(fileno=os.dup(self.pgconn.socket)) as own:

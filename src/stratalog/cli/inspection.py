@@ -10,16 +10,16 @@ from typing import Any
 import click
 import msgspec
 
-from stratalog.cli.output import note, print_json, print_table, progress, size_text
-from stratalog.cli.program import DAMAGED, Failed
+from stratalog.cli.output import note, print_json, progress, size_text, table_of_results
+from stratalog.cli.program import DAMAGED, MISSING, Failed
 from stratalog.cli.session import Session
-from stratalog.errors import Invalid, NotFound
+from stratalog.errors import Invalid, NotFound, VersionForgotten
 from stratalog.maintenance.damage import StoredDamage
 from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspect_store, inspected_histories
 from stratalog.maintenance.repair import repair_histories, repair_store
 from stratalog.maintenance.verification import HistoryName, is_deleted
 
-__all__ = ["inspect_histories", "show_damages", "show_repair"]
+__all__ = ["inspect_histories", "show_damages", "show_repair", "show_unverified"]
 
 
 LINE_START = b'{"history":'
@@ -39,44 +39,59 @@ def inspect_histories(
     """Inspect the histories in order.
 
     With ``of_store`` they are all histories of the store. Then skip a log that was deleted since it was listed, and
-    without ``upto`` inspect also the items outside histories.
+    without ``upto`` inspect also the items outside histories. If the version ``upto`` of a log is forgotten, report
+    that, and continue.
     ``resume`` is a file of finished histories. The command skips these histories and reports their damage again. The
     command appends each newly finished history to the file. Raises Failed with the exit code DAMAGED if there is
-    damage.
+    damage, and MISSING if a version ``upto`` is forgotten.
     """
     finished = _read_finished(resume)
     damages = [damage for line in finished for damage in line.damages]
     passed = {line.history for line in finished}
     if passed:
         note(f"skipped {len(passed)} histories that {resume} lists as finished")
-    rows, store = [], session.open()
-    for history in histories:
-        if history in passed:
-            continue
-        name = f"{history.organisation}/{history.name}"
-        try:
-            with progress(f"verifying {name}", None) as step:
-                report = inspect_history(store, history, upto, step)
-        except NotFound:
-            if not of_store or not is_deleted(store, history):
-                raise
-            continue
-        damages += report.damages
-        if resume is not None:
-            _add_finished(resume, FinishedHistory(history, report.damages))
-        if session.json:
-            print_json(_plain(report))
-        else:
-            rows.append(_row(report))
-    around = inspect_store(store) if of_store and upto is None else ()
+    is_complete, store = True, session.open()
+    with table_of_results() as rows:
+        for history in histories:
+            if history in passed:
+                continue
+            name = f"{history.organisation}/{history.name}"
+            try:
+                with progress(f"verifying {name}", None) as step:
+                    report = inspect_history(store, history, upto, step)
+            except VersionForgotten as exc:
+                is_complete = False
+                show_unverified(session, history, exc, rows)
+                continue
+            except NotFound:
+                if not of_store or not is_deleted(store, history):
+                    raise
+                continue
+            damages += report.damages
+            if resume is not None:
+                _add_finished(resume, FinishedHistory(history, report.damages))
+            if session.json:
+                print_json(_plain(report))
+            else:
+                rows.append(_row(report))
+        around = inspect_store(store) if of_store and upto is None else ()
     if session.json and around:
         print_json({"name": "", "kind": "store", "verified": False, "damages": around})
-    if rows:
-        print_table(rows)
     if damages or around:
         if not session.json:
             show_damages([*damages, *around])
         raise Failed(DAMAGED)
+    if not is_complete:
+        raise Failed(MISSING)
+
+
+def show_unverified(session: Session, history: HistoryName, error: VersionForgotten, rows: list[Sequence[str]]) -> None:
+    """Print as JSON, or add to the table's ``rows``, why a history was not verified."""
+    name = f"{history.organisation}/{history.name}"
+    if session.json:
+        print_json({"name": name, "kind": history.kind, "verified": False, "reason": error.message})
+    else:
+        rows.append([click.style("not verified", fg="yellow"), name, str(error)])
 
 
 def show_repair(session: Session, named: Iterable[HistoryName] | None, dry_run: bool) -> None:

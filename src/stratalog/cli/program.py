@@ -27,10 +27,21 @@ from stratalog.errors import (
     Unavailable,
 )
 
-__all__ = ["CONFLICT", "CONTRADICTED", "DAMAGED", "EXIT_CODES", "FAILED", "NOT_PROVABLE", "Failed", "Program"]
+__all__ = [
+    "CONFLICT",
+    "CONTRADICTED",
+    "DAMAGED",
+    "EXIT_CODES",
+    "FAILED",
+    "MISSING",
+    "NOT_PROVABLE",
+    "Failed",
+    "Program",
+]
 
 FAILED = 1
 USAGE = 2
+MISSING = 3
 CONFLICT = 4
 DAMAGED = 6
 NOT_PROVABLE = 7
@@ -39,7 +50,7 @@ EXIT_CODES: dict[int, str] = {
     0: "done",
     FAILED: "a mutation was rejected, a verification or another part of the work failed, or the user aborted",
     USAGE: "the command or its input is not valid",
-    3: "not found: it does not exist, or it is no longer kept",
+    MISSING: "not found: it does not exist, or it is no longer kept",
     CONFLICT: "a conflict with the stored state",
     5: "the store could not be reached, or its response was lost",
     DAMAGED: "stored bytes are damaged",
@@ -47,7 +58,7 @@ EXIT_CODES: dict[int, str] = {
     CONTRADICTED: "a checkpoint is contradicted: the store holds another history",
 }
 _CODES: tuple[tuple[type[StratalogError], int], ...] = (
-    (NotFound, 3),
+    (NotFound, MISSING),
     (Conflict, CONFLICT),
     (Invalid, USAGE),
     (LimitExceeded, USAGE),

@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 
 from stratalog.cli.files import read_text
-from stratalog.cli.inspection import inspect_histories, show_repair
+from stratalog.cli.inspection import inspect_histories, show_repair, show_unverified
 from stratalog.cli.naming import split_name
-from stratalog.cli.output import note, print_json, print_table, progress
-from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, NOT_PROVABLE, Failed
+from stratalog.cli.output import note, print_json, progress, table_of_results
+from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, MISSING, NOT_PROVABLE, Failed
 from stratalog.cli.session import Session, command
 from stratalog.clock import SystemClock
-from stratalog.errors import NotFound
+from stratalog.errors import NotFound, VersionForgotten
 from stratalog.log.verification import Finding
 from stratalog.maintenance.checkpoint import (
     Checkpoint,
@@ -110,25 +110,7 @@ def verify(
         inspect_histories(session, histories, upto, resume, of_store=named is None)
         return
     _refuse({"--resume": resume}, "has no effect with --quick")
-    rows, failed = [], False
-    store = session.open()
-    for history in chosen_histories(store, names, records):
-        try:
-            with progress(f"verifying {title(history)}", None) as step:
-                report = verify_history(store, history, upto, step)
-        except NotFound:
-            if names or records or not is_deleted(store, history):
-                raise
-            continue
-        failed = failed or bool(report.findings)
-        if session.json:
-            print_json(_plain(report))
-        else:
-            rows.append(_row(report))
-    if rows:
-        print_table(rows)
-    if failed:
-        raise Failed(DAMAGED)
+    _verify_chains(session, chosen_histories(session.open(), names, records), upto, of_store=not names and not records)
 
 
 @command("repair", example="stratalog repair --dry-run")
@@ -213,6 +195,31 @@ def _store_checkpoint(session: Session, lines: Path | None) -> str:
     return StoreCheckpoint(len(listed), merkle_root(listed)).text()
 
 
+def _verify_chains(session: Session, histories: Iterator[HistoryName], upto: int | None, *, of_store: bool) -> None:
+    """Verify the histories in order. With ``of_store``, skip a log that was deleted since it was listed."""
+    codes, store = {0}, session.open()
+    with table_of_results() as rows:
+        for history in histories:
+            try:
+                with progress(f"verifying {title(history)}", None) as step:
+                    report = verify_history(store, history, upto, step)
+            except VersionForgotten as exc:
+                codes.add(MISSING)
+                show_unverified(session, history, exc, rows)
+                continue
+            except NotFound:
+                if not of_store or not is_deleted(store, history):
+                    raise
+                continue
+            if report.findings:
+                codes.add(DAMAGED)
+            if session.json:
+                print_json(_plain(report))
+            else:
+                rows.append(_row(report))
+    _fail(codes, DAMAGED, MISSING)
+
+
 def _verify_against(
     session: Session, against: Path, lines: Path | None, key: str | None, chosen: list[HistoryName]
 ) -> None:
@@ -228,18 +235,22 @@ def _verify_against(
         raise click.UsageError("a name may be given only with the checkpoint of one history")
     if verifier is None:
         note("the signature was not verified: give --key")
-    codes, rows = {0}, []
-    for checkpoint in checkpoints:
-        with progress(f"verifying {title(checkpoint.history)}", None) as step:
-            descent = prove_descent(session.open(), checkpoint, chosen[0] if chosen else None, step)
-        codes.add(_exit_code(descent))
-        if session.json:
-            print_json(_plain_descent(descent))
-        else:
-            rows.append(_descent_row(descent))
-    if rows:
-        print_table(rows)
-    if code := next((code for code in (CONTRADICTED, FAILED, NOT_PROVABLE) if code in codes), 0):
+    codes = {0}
+    with table_of_results() as rows:
+        for checkpoint in checkpoints:
+            with progress(f"verifying {title(checkpoint.history)}", None) as step:
+                descent = prove_descent(session.open(), checkpoint, chosen[0] if chosen else None, step)
+            codes.add(_exit_code(descent))
+            if session.json:
+                print_json(_plain_descent(descent))
+            else:
+                rows.append(_descent_row(descent))
+    _fail(codes, CONTRADICTED, FAILED, NOT_PROVABLE)
+
+
+def _fail(codes: set[int], *worst_first: int) -> None:
+    """Raise Failed with the worst exit code of the histories."""
+    if code := next((code for code in worst_first if code in codes), 0):
         raise Failed(code)
 
 

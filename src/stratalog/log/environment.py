@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from stratalog.arguments import CheckedStruct
+from stratalog.arguments import CheckedStruct, check_class
 from stratalog.cache import ByteCache
 from stratalog.clock import Clock, Observation
 from stratalog.limits import BODY_INLINE_BYTES_MAX, CHUNK_CACHE_BYTES_MAX
@@ -88,6 +88,7 @@ class Environment:
         self.blobs = blobs
         self.clock = clock
         self.settings: LogSettings = LogSettings() if settings is None else settings
+        check_class(LogSettings, settings=self.settings)
         self._retry_policy = RetryPolicy(
             seconds_max=self.settings.append_seconds_max,
             wait_seconds_first=self.settings.append_backoff_seconds_first,

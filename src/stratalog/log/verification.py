@@ -24,6 +24,7 @@ __all__ = [
     "Finding",
     "FindingKind",
     "Link",
+    "certain_part",
     "check_chain",
     "check_upto",
     "damage_of",
@@ -129,6 +130,22 @@ def verify_log(
         return _links(log, start, last, visit)
 
     return check_chain(log.record.origin, start, before, links, progress)
+
+
+def certain_part(report: ChainReport, before: int, floor: int) -> ChainReport | None:
+    """Return the certain part of a report whose verification began with the floor ``before`` and ended with ``floor``.
+
+    Versions that were forgotten and freed meanwhile look like damage. A finding above the floor is damage. Return None
+    if all findings are below the floor.
+    """
+    if floor == before or not report.findings:
+        return report
+    certain = tuple(
+        msgspec.structs.replace(finding, version=max(finding.version, floor + 1))
+        for finding in report.findings
+        if finding.last > floor
+    )
+    return msgspec.structs.replace(report, start=floor, findings=certain) if certain else None
 
 
 def check_upto(log: Log, upto: int | None, start: int) -> None:

@@ -158,9 +158,10 @@ def prove_descent(
 ) -> Descent:
     """Verify a history and compare its hash at the checkpoint's version with the checkpoint.
 
-    ``history`` replaces the history that the checkpoint names. For a missing history the status is "contradicted", for
-    a forgotten version "not-provable". The result's ``report`` holds the findings about the whole chain: a chain may
-    have findings even if the descent is proven.
+    ``history`` replaces the history that the checkpoint names. For a missing history the status is "contradicted". It
+    is "not-provable" for a forgotten version, and for a log whose floor rose during each attempt to verify it. The
+    result's ``report`` holds the findings about the whole chain: a chain may have findings even if the descent is
+    proven.
     """
     chosen = history or checkpoint.history
     try:

@@ -13,7 +13,7 @@ import msgspec
 
 from stratalog.errors import Closed, Corrupt, NotFound, OutcomeUnknown, Unavailable, VersionForgotten
 from stratalog.keys import NAME_SORT, name_partition
-from stratalog.log import Environment, open_log
+from stratalog.log import Environment, Log, open_log
 from stratalog.log.directory import LOGS, RECORDS, list_directory, list_organisations
 from stratalog.log.verification import ChainReport, check_upto
 from stratalog.maintenance.damage import DamageList, StoredDamage, item_key
@@ -177,14 +177,39 @@ def _inspect(
     if history.kind == "record":
         chain = check_record(environment, Name(history.organisation, history.name), damages, progress)
         return HistoryInspection(history, "record", chain)
+    floor = -1
+    while True:
+        log = _open_listed(environment, history, damages)
+        try:
+            return _inspect_log(environment, building, history, log, upto, progress, damages)
+        except VersionForgotten:
+            # The floor may have risen above versions before they were read. If it has not, the log is damaged.
+            if (risen := log.floor()) == floor:
+                raise
+            floor = risen
+
+
+def _open_listed(environment: Environment, history: HistoryName, damages: DamageList) -> Log:
+    """Open a log. Raises NotFound, and adds a damage if the log is listed."""
     try:
-        log = open_log(environment, history.organisation, history.name)
+        return open_log(environment, history.organisation, history.name)
     except NotFound:
         listed = (listing.id for listing in list_directory(environment.index, history.organisation, LOGS))
         if history.name in listed:
             key = item_key(name_partition(history.organisation, history.name), NAME_SORT)
             damages.add("name record", key, "missing", "a listed log has no name record, or a deleted name record")
         raise
+
+
+def _inspect_log(
+    environment: Environment,
+    building: RecordingBlobs,
+    history: HistoryName,
+    log: Log,
+    upto: int | None,
+    progress: Progress | None,
+    damages: DamageList,
+) -> HistoryInspection:
     check = LogCheck(environment, log, damages, upto)
     if log.record.kind != "document":
         chain = check.run(progress)

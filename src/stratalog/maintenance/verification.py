@@ -13,9 +13,10 @@ from stratalog.documents.rebuild import Verified
 from stratalog.documents.values import as_reference
 from stratalog.errors import Corrupt, NotFound, Redacted, VersionForgotten
 from stratalog.keys import directory_partition
+from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log import Log
 from stratalog.log.directory import LOGS, RECORDS, list_ids
-from stratalog.log.verification import ChainReport, Finding, damage_of, verify_log
+from stratalog.log.verification import ChainReport, Finding, certain_part, damage_of, verify_log
 from stratalog.maintenance.marks import stored_values
 from stratalog.records.verification import verify_record
 from stratalog.records.versions import Name
@@ -27,7 +28,6 @@ HistoryKind = Literal["log", "record"]
 """A document is a log, because documents and logs share one space of names."""
 
 Progress = Callable[[int], None]
-ATTEMPTS_MAX = 5
 
 
 class HistoryName(msgspec.Struct, frozen=True, order=True):
@@ -81,15 +81,16 @@ def verify_history(
 
     A log or document is read up to version ``upto``, if given; a record is always read whole. ``progress`` is
     called with the number of versions verified since its last call. Damage is reported in the findings. If the floor
-    rises meanwhile, and versions are forgotten before they are read, the verification starts again, and passes the
-    versions of the new attempt to ``progress`` too.
+    rises meanwhile, the report has only the findings above the new floor. If no finding is certain, because versions
+    were forgotten before they were read, the verification starts again, and passes the versions of the new attempt to
+    ``progress`` too.
 
     Raises NotFound, Unavailable, and Invalid for a version of a document before its fork point. Raises VersionForgotten
-    if ``upto`` is below the floor, or if the floor rises during each of `ATTEMPTS_MAX` attempts.
+    if ``upto`` is below the floor, or if no attempt of `VERIFY_ATTEMPTS_MAX` was certain.
     """
     if history.kind == "record":
         return HistoryReport(history, "record", _verify_record(store, history, progress))
-    for _ in range(ATTEMPTS_MAX):
+    for _ in range(VERIFY_ATTEMPTS_MAX):
         log = store.log(history.organisation, history.name)
         floor = log.floor()
         try:
@@ -98,9 +99,8 @@ def verify_history(
             if log.floor() == floor:
                 raise
         else:
-            # What was forgotten and freed meanwhile looks like damage.
-            if not report.findings or log.floor() == floor:
-                return report
+            if (chain := certain_part(report.chain, floor, log.floor())) is not None:
+                return msgspec.structs.replace(report, chain=chain)
     raise VersionForgotten("the floor rose during each attempt to verify the log", log=history.name, floor=floor)
 
 

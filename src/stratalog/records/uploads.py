@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stratalog.clock import is_interval_over
 from stratalog.errors import Corrupt
 from stratalog.keys import uploads_partition
 from stratalog.limits import RECORD_UPLOAD_SECONDS_MAX
@@ -50,7 +51,7 @@ def is_uploading(environment: Environment, name: Name, *, dry_run: bool = False)
     An expired pin is deleted first, so that its upload can no longer succeed. A dry run deletes no pin.
     """
     for item in pins_of(environment, name):
-        if _age_seconds(environment, item) <= RECORD_UPLOAD_SECONDS_MAX:
+        if not _is_older(environment, item, RECORD_UPLOAD_SECONDS_MAX):
             return True
         if not dry_run:
             environment.index.commit([Delete(item.partition, item.sort)])
@@ -68,7 +69,7 @@ def sweep_pins(environment: Environment, organisation: str) -> None:
         try:
             if listed.item is None:
                 raise Corrupt(listed.fault, partition=partition, sort=listed.sort)
-            if _age_seconds(environment, listed.item) > SWEEP_SECONDS:
+            if _is_older(environment, listed.item, SWEEP_SECONDS):
                 environment.index.commit([Delete(partition, listed.sort)])
         except Corrupt as exc:
             damage = damage or exc
@@ -76,9 +77,12 @@ def sweep_pins(environment: Environment, organisation: str) -> None:
         raise damage
 
 
-def _age_seconds(environment: Environment, pin: Item) -> float:
-    """Return the age of a pin. A pin from a clock that was ahead expires too: a time in the future counts as an age."""
-    return abs(environment.clock.wall_ms() - int(required(pin, "c"))) / 1000
+def _is_older(environment: Environment, pin: Item, seconds: float) -> bool:
+    """Return whether a pin is at least ``seconds`` old, or was set by a clock that is at least as far ahead.
+
+    An upload of a host whose clock is so far ahead loses its pin at a collection, and fails.
+    """
+    return is_interval_over(environment.clock, int(required(pin, "c")), seconds * 1000)
 
 
 def _sort(name: Name, pin: str) -> str:

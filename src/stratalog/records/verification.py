@@ -8,9 +8,10 @@ from typing import Any
 
 from stratalog.errors import Corrupt, NotFound, Unavailable, VersionForgotten
 from stratalog.keys import number, parse_number
+from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log.chain import body_digest, genesis
 from stratalog.log.environment import Environment
-from stratalog.log.verification import ChainReport, Damage, Finding, Link, check_chain, damage_of
+from stratalog.log.verification import ChainReport, Damage, Finding, Link, certain_part, check_chain, damage_of
 from stratalog.ports.index import Item
 from stratalog.records.chain import extras_of
 from stratalog.records.content import stream_item
@@ -19,17 +20,16 @@ from stratalog.records.versions import TOMBSTONE, Name, latest_item
 
 __all__ = ["verify_record"]
 
-LOOKS_MAX = 5
-
 
 def verify_record(
     environment: Environment, name: Name, *, progress: Callable[[int], None] | None = None
 ) -> ChainReport:
     """Recompute a record's chain, from the oldest version kept to the latest. Reads and hashes every body.
 
-    Raises NotFound. Raises Unavailable if other processes pruned the record during each of `LOOKS_MAX` attempts.
+    If another process prunes the record meanwhile, the report has only the findings of versions that are still kept.
+    Raises NotFound. Raises Unavailable if no attempt of `VERIFY_ATTEMPTS_MAX` was certain.
     """
-    for _ in range(LOOKS_MAX):
+    for _ in range(VERIFY_ATTEMPTS_MAX):
         floor = read_floor(environment.index, name)
         latest = latest_item(environment.index, name.partition)
         if latest is None:
@@ -38,9 +38,9 @@ def verify_record(
             report = _verified(environment, name, floor, parse_number(latest.sort), progress)
         except VersionForgotten:
             continue
-        # Versions that were pruned meanwhile look like damage, so return the report only if the floor is unchanged.
-        if read_floor(environment.index, name).version == floor.version:
-            return report
+        certain = certain_part(report, floor.version - 1, read_floor(environment.index, name).version - 1)
+        if certain is not None:
+            return certain
     raise Unavailable("another process kept pruning the record during the verification", record=name.id)
 
 

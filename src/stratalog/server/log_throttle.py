@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,16 @@ __all__ = ["LogThrottle"]
 
 _LOGGERS = ("asyncio", "stratalog.server", "uvicorn.error")
 _Kind = tuple[str, str, int, str]
+
+
+class _Omitted:
+    """The omitted lines of one kind: their number, and the text of the first, once its thread has formatted it."""
+
+    __slots__ = ("count", "first")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: str | None = None
 
 
 class LogThrottle(logging.Filter):
@@ -30,37 +41,41 @@ class LogThrottle(logging.Filter):
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
         self._passed_ms: dict[_Kind, int] = {}
-        self._left_out: dict[_Kind, tuple[int, str]] = {}
-        """The number of omitted lines of each kind, and the text of the first omitted line."""
+        self._left_out: defaultdict[_Kind, _Omitted] = defaultdict(_Omitted)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the line may be written."""
         # This line is the throttle's own report. The throttle must not omit it.
         if hasattr(record, "left_out"):
             return True
-        # Format outside the lock: the text of an argument may itself log.
-        kind, text, now_ms = _kind(record), _text(record), self._clock.boot_ms()
+        kind, now_ms = _kind(record), self._clock.boot_ms()
         with self._lock:
-            if self._is_silenced(kind, now_ms):
-                count, first = self._left_out.get(kind) or (0, text)
-                self._left_out[kind] = count + 1, first
-                return False
-            self._passed_ms[kind] = now_ms
-            count, _ = self._left_out.pop(kind, (0, ""))
-        if count:
-            record.msg, record.args = f"{text} ({count} more omitted)", None
-        return True
+            if is_silenced := self._is_silenced(kind, now_ms):
+                omitted = self._left_out[kind]
+                omitted.count += 1
+            else:
+                omitted = self._left_out.pop(kind, _Omitted())
+                self._passed_ms[kind] = now_ms
+            count = omitted.count
+        # Format outside the lock, since the text of an argument may itself log. Format no further line of a flood.
+        if is_silenced and count == 1:
+            omitted.first = _text(record)
+        if count and not is_silenced:
+            record.msg, record.args = f"{_text(record)} ({count} more omitted)", None
+        return not is_silenced
 
     def report(self) -> None:
         """Report the number of omitted lines of each kind that may be logged again. Call this method periodically."""
         now_ms = self._clock.boot_ms()
         with self._lock:
-            due = [kind for kind in self._left_out if not self._is_silenced(kind, now_ms)]
-            counts = {kind: self._left_out.pop(kind) for kind in due}
+            due = [kind for kind, omitted in self._left_out.items() if omitted.first is not None]
+            due = [kind for kind in due if not self._is_silenced(kind, now_ms)]
+            reported = {kind: self._left_out.pop(kind) for kind in due}
             self._passed_ms |= dict.fromkeys(due, now_ms)
         # Write outside the lock, because every logging thread takes the lock.
-        for kind, (count, text) in counts.items():
-            logging.getLogger(kind[0]).warning("%d more omitted, the first: %s", count, text, extra={"left_out": count})
+        for kind, omitted in reported.items():
+            count, extra = omitted.count, {"left_out": omitted.count}
+            logging.getLogger(kind[0]).warning("%d more omitted, the first: %s", count, omitted.first, extra=extra)
 
     def _is_silenced(self, kind: _Kind, now_ms: int) -> bool:
         passed_ms = self._passed_ms.get(kind)
@@ -85,7 +100,7 @@ def _kind(record: logging.LogRecord) -> _Kind:
 
 
 def _text(record: logging.LogRecord) -> str:
-    """Return the text of the line, or what can be shown of it if its arguments are wrong."""
+    """Return the text of the line. If its arguments are wrong, return its template, or the type of its message."""
     try:
         return record.getMessage()
     except Exception:  # noqa: BLE001 - an error of a filter would reach the code that logs

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from litestar import Litestar
 from litestar.enums import ScopeType
 from litestar.exceptions import HTTPException
+from litestar.handlers import BaseRouteHandler
 from litestar.routes import HTTPRoute
+from litestar.static_files import create_static_files_router
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from litestar.utils import normalize_path
 
@@ -60,8 +63,8 @@ def answers_options(app: ASGIApp) -> ASGIApp:
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        is_generated = scope["route_handler"].fn.__module__ == HTTPRoute.__module__
-        if scope["type"] != ScopeType.HTTP or scope["method"] != "OPTIONS" or not is_generated:
+        is_own = not _is_generated(scope["route_handler"], HTTPRoute)
+        if scope["type"] != ScopeType.HTTP or scope["method"] != "OPTIONS" or is_own:
             return await app(scope, receive, send)
         methods = _methods_of(scope["litestar_app"], scope["path_template"])
         headers = [(b"allow", allow_header(methods).encode())]
@@ -75,10 +78,16 @@ def answers_options(app: ASGIApp) -> ASGIApp:
 def _has_head(app: Litestar, scope: HTTPScope) -> bool:
     path = normalize_path(scope["path"].removeprefix(scope.get("root_path", "")))
     try:
-        app.asgi_router.handle_routing(path=path, method="HEAD")
+        _, handler, *_ = app.asgi_router.handle_routing(path=path, method="HEAD")
     except HTTPException:
         return False
-    return True
+    # Litestar's own handler for HEAD of a file omits headers that its handler for GET has.
+    return not _is_generated(handler, create_static_files_router)
+
+
+def _is_generated(handler: BaseRouteHandler, generator: Any) -> bool:
+    """Return whether a handler was made by ``generator``, a class or function of Litestar."""
+    return bool(getattr(handler.fn, "__module__", "") == generator.__module__)
 
 
 def _methods_of(app: Litestar, template: str) -> set[str]:

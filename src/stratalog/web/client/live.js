@@ -2,12 +2,14 @@
 // `Live` reconnects with back-off. `Live` sends the token in the first message, never in the URL.
 
 import { Alarm, pauseMs } from "./backoff.js";
-import { StratalogError } from "./errors.js";
+import { exceeded, invalid } from "./errors.js";
+import { packedBytes } from "./values.js";
 
 const SUBPROTOCOLS = ["stratalog.live.2", "stratalog.live.1"];
 const INVALID_TOKEN = 4401;
 const INVALID_MESSAGE = new Set([4400, 4413, 4422]);
 const SILENCE_SECONDS_MAX = 60;
+const PRESENCE_BYTES_MAX = 1024; // as MessagePack
 const BACKOFF = { firstMs: 200, limitMs: 30_000 };
 
 export class Live {
@@ -64,10 +66,14 @@ export class Live {
 
   /**
    * Show `state` to the other connections as this client's presence. A state of null removes the presence. Throws
-   * TypeError for a state that is no JSON.
+   * TypeError for a state that is no JSON, and `limit-exceeded` for a state over 1 KiB. Then the earlier state stays.
    */
   show(state) {
     const text = JSON.stringify({ type: "presence", state });
+    // A gateway in front of the server closes the connection with its own code. Then `Live` would not learn the reason.
+    if (packedBytes(JSON.parse(text).state ?? null) > PRESENCE_BYTES_MAX) {
+      throw exceeded("the presence is too large", { limit: PRESENCE_BYTES_MAX });
+    }
     this.#shown = state === null ? null : text;
     if (this.id) this.#send(text);
   }
@@ -152,7 +158,7 @@ export class Live {
   // would end each connection, and the client would get no pokes.
   #forgetShown(code, reason) {
     this.#shown = null;
-    reportError(new StratalogError("invalid", "the server refused the presence", { code, reason }));
+    reportError(invalid("the server refused the presence", { code, reason }));
   }
 
   #send(text) {

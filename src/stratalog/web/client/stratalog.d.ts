@@ -141,8 +141,8 @@ export interface Client {
   watch(callback: () => void): () => void;
 
   /**
-   * Set this client's presence state, for example its cursor. The limit is 1 KiB. `null` removes the state. A state
-   * that the server refuses is reported as an uncaught error, and is not shown.
+   * Set this client's presence state, for example its cursor. `null` removes the state. Throws `limit-exceeded` for a
+   * state over 1 KiB. A state that the server refuses is reported as an uncaught error, and is not shown.
    */
   show(state: Value): void;
 

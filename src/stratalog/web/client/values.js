@@ -44,6 +44,18 @@ export function encode(value) {
 /** The size of a canonical value's JSON text in UTF-8. */
 export const encodedBytes = (value) => new TextEncoder().encode(encode(value)).length;
 
+/** The size of a JSON value as MessagePack. */
+export function packedBytes(value) {
+  if (typeof value === "number") return Number.isInteger(value) ? integerBytes(value) : 9;
+  if (typeof value === "string") {
+    const { length } = new TextEncoder().encode(value);
+    return formBytes(length, 32, 256) + length;
+  }
+  if (!Array.isArray(value) && !isObject(value)) return 1;
+  const parts = Array.isArray(value) ? value : Object.entries(value).flat();
+  return parts.reduce((sum, part) => sum + packedBytes(part), formBytes(Object.keys(value).length, 16, 16));
+}
+
 /** Return the frozen value of `plain`, which JSON.parse has made from a text of `encode`. Throws `invalid`. */
 export function decode(plain) {
   if (Array.isArray(plain)) return Object.freeze(plain.map(decode));
@@ -86,6 +98,13 @@ function checkNumber(value, what) {
 function encodeNumber(value) {
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? value.toExponential() : String(value);
 }
+
+const integerBytes = (value) =>
+  value < 0 ? formBytes(-1 - value, 32, 128, 2 ** 15, 2 ** 31) : formBytes(value, 128, 256);
+
+// MessagePack has forms of 1, 2, 3, 5 and 9 bytes for a number or a length. Each form but the last has a limit.
+const formBytes = (value, one, two, three = 2 ** 16, five = 2 ** 32) =>
+  value < one ? 1 : value < two ? 2 : value < three ? 3 : value < five ? 5 : 9;
 
 function decodeBytes(name, text) {
   if (name !== BYTES || typeof text !== "string") throw invalid("bytes must be {$bytes: text}", { name });
