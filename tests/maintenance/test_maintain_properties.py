@@ -217,11 +217,11 @@ def oldest(log: Log) -> int:
     return max(log.floor(), log.first)
 
 
-HUNT_WALKS_MAX = 3000
+HUNT_WALKS_MAX = 10_000
 """The number of walks after which the search for a planted bug ends.
 
-The order of walks depends on the loaded modules, so the number is high.
-
+The order of walks depends on the loaded modules. The rarest bug was seen in one of some 500 walks, so no search ends by
+chance.
 """
 
 # Hypothesis does not shrink a failing walk, because the walk is short enough to read and shrinking takes minutes.
