@@ -357,3 +357,16 @@ def test_the_namespace_of_an_unknown_element_is_not_declared_by_its_string() -> 
     text = f'<sst xmlns="{MAIN}"><si><t>a</t><x:mark xmlns:x="urn:x"/></si></sst>'
     written = StringsWriter("sharedStrings.xml", Allowance(), Findings()).rewritten([text.encode()])
     assert written.endswith('<si><t xml:space="preserve">a</t></si></sst>')
+
+
+def test_an_extension_of_a_text_style_is_left_out_of_the_style_and_of_its_copy() -> None:
+    extension = '<extLst><ext xmlns:x="urn:x"><x:mark/><xf/></ext></extLst>'
+    style = f'<xf numFmtId="49" xmlns:y="urn:y" y:z="1"><alignment/>{extension}</xf>'
+    text = f'<styleSheet xmlns="{MAIN}"><cellXfs count="1">{style}</cellXfs></styleSheet>'
+    writer = StylesWriter("styles.xml", Allowance())
+    written = writer.rewritten([text.encode()])
+    assert re.findall("<xf .*?</xf>", written) == [
+        f'<xf xmlns:y="urn:y" numFmtId="{number}" y:z="1"><alignment></alignment></xf>' for number in (49, 0)
+    ]
+    assert written.endswith("</xf></cellXfs></styleSheet>")
+    assert (writer.count, writer.twins) == (1, {0: 1})
