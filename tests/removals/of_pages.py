@@ -105,7 +105,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(f"{SHEET}/xlsx_repair.py", "if _is_beyond(name, attributes) or (", "if ("),
             Edit(
                 f"{SHEET}/xlsx_repair.py",
-                "if column >= FILE_COLUMNS_MAX or row >= FILE_ROWS_MAX:",
+                "if column >= COLUMNS_MAX or row >= ROWS_MAX:",
                 "if column > 18_278:",
             ),
         ),
@@ -177,23 +177,42 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B642",
-        (Edit(f"{SHEET}/xlsx_repair.py", "    if columns[1] < FILE_COLUMNS_MAX:\n", "    if columns:\n"),),
+        (Edit(f"{SHEET}/xlsx_repair.py", "    if columns[1] < COLUMNS_MAX:\n", "    if columns:\n"),),
         (f"{EXPORTS}::test_an_export_leaves_out_ranges_and_figures_after_the_last_column_of_a_file",),
     ),
     Removal(
         "B642",
-        (Edit(f"{SHEET}/xlsx_repair.py", 'if self._name == "xdr:col" and int(text)', "if 0"),),
+        (Edit(f"{SHEET}/xlsx_figures.py", 'if self._name == "xdr:col" and int(text)', "if 0"),),
         (f"{EXPORTS}::test_an_export_leaves_out_a_figure_after_the_last_column_of_a_file",),
     ),
     Removal(
         "B642",
-        (Edit(f"{SHEET}/xlsx_export.py", "if is_after_last_column(cells):", "if False:"),),
+        (Edit(f"{SHEET}/xlsx_export.py", "if exceeds_file(cells):", "if False:"),),
         (f"{EXPORTS}::test_an_export_leaves_out_a_name_of_a_range_after_the_last_column_of_a_file",),
     ),
     Removal(
         "B642",
-        (Edit(f"{SHEET}/xlsx_export.py", "if match and is_after_last_column(match[1]):", "if False:"),),
-        (f"{EXPORTS}::test_an_export_leaves_out_tables_and_formulas_with_cells_after_the_last_column_of_a_file",),
+        (Edit(f"{SHEET}/xlsx_export.py", "if match and exceeds_file(match[1]):", "if False:"),),
+        (f"{EXPORTS}::test_an_export_leaves_out_tables_with_cells_after_the_last_column_of_a_file",),
+    ),
+    Removal(
+        "B642",
+        (
+            Edit(
+                f"{SHEET}/xlsx_repair.py", "            if exceeds_file(text):\n                self._leave_out()\n", ""
+            ),
+        ),
+        (f"{EXPORTS}::test_an_export_leaves_out_rules_with_references_after_the_last_column_of_a_file",),
+    ),
+    Removal(
+        "B642",
+        (Edit(f"{SHEET}/xlsx_figures.py", "            if exceeds_file(reference):\n", "            if False:\n"),),
+        (f"{EXPORTS}::test_an_export_leaves_out_series_of_charts_with_cells_after_the_last_column_of_a_file",),
+    ),
+    Removal(
+        "B642",
+        (Edit(f"{SHEET}/javascript/bridge.js", "(spill ? [spill, ...zones] : zones)", "[]"),),
+        (f"{EXPORTS}::test_a_formula_that_needs_cells_after_the_last_ones_of_a_file_is_exported_as_values",),
     ),
     Removal(
         "B643",
