@@ -150,8 +150,8 @@ globalThis.bridge = (() => {
   function wideFormulas(getters, columns, rows) {
     const exceeds = ({ right, bottom }) => right >= columns || bottom >= rows;
     const wide = new Set();
-    for (const { id, isFormula, compiledFormula } of getters.getSheetIds().flatMap((sheet) => getters.getCells(sheet))) {
-      if (!isFormula) continue;
+    const cells = getters.getSheetIds().flatMap((sheet) => getters.getCells(sheet));
+    for (const { id, compiledFormula } of cells.filter(({ isFormula }) => isFormula)) {
       const names = compiledFormula.getNamedRangesInFormula(getters);
       const zones = [...names.map(({ range }) => range), ...compiledFormula.rangeDependencies].map(({ zone }) => zone);
       const spill = getters.getSpreadZone(getters.getCellPosition(id));
