@@ -259,4 +259,31 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{WEB}/home.js", '  target.value = "";\n', ""),),
         (story("aRefusedFileCanBeChosenAgainAndTwoFilesAreRefused"),),
     ),
+    Removal(
+        "B720",
+        (Edit(f"{SHEET}/javascript/bridge.js", "        this.noteValues(sheet);\n", ""),),
+        (f"{EXPORTS}::test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value",),
+    ),
+    Removal(
+        "B720",
+        (Edit(f"{SHEET}/javascript/bridge.js", "this.isTextOfFormula(id, name)", "false"),),
+        (f"{EXPORTS}::test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value",),
+    ),
+    Removal(
+        "B721",
+        (Edit(f"{SHEET}/workbook_names.py", ', "SUBTOTAL": "SUBTOTAL "}', "}"),),
+        (f"{TESTS}/test_workbooks_of_others.py::test_a_subtotal_is_imported_as_a_subtotal",),
+    ),
+    Removal(
+        "B722",
+        (
+            Edit(
+                f"{WEB}/rebase.js", "this.history.update(rules, sheetId, helpers.deepCopy(this[rules][sheetId]));", "{}"
+            ),
+        ),
+        (
+            f"{TESTS}/test_rebase.py::test_the_message_of_a_rule_has_the_formula_from_before_a_later_insertion",
+            f"{TESTS}/test_rebase.py::test_an_inserted_row_moves_the_formulas_of_its_own_sheet_and_not_those_of_a_copy",
+        ),
+    ),
 )

@@ -377,25 +377,4 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{SHEET}/xlsx_parts.py", 'if self.is_skipping or name == "extLst":', 'if name == "extLst":'),),
         (f"{TESTS}::test_an_extension_of_a_text_style_is_left_out_of_the_style_and_of_its_copy",),
     ),
-    Removal(
-        "B720",
-        (Edit(f"{SHEET}/javascript/bridge.js", "        this.noteValues(sheet);\n", ""),),
-        (f"{EXPORT}::test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value",),
-    ),
-    Removal(
-        "B720",
-        (
-            Edit(
-                f"{SHEET}/javascript/bridge.js",
-                "if (cells[name] === value && this.isTextOfFormula(id, name)) ",
-                "if (false) ",
-            ),
-        ),
-        (f"{EXPORT}::test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value",),
-    ),
-    Removal(
-        "B721",
-        (Edit(f"{SHEET}/workbook_names.py", ', "SUBTOTAL": "SUBTOTAL "}', "}"),),
-        (f"{TESTS}::test_a_subtotal_is_imported_as_a_subtotal",),
-    ),
 )

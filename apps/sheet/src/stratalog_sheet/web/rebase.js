@@ -7,7 +7,7 @@
 {
   /** Marks an ordered undo. All clients of a log execute an undo without this mark in the engine's own way. */
   const IN_ORDER = "ordered";
-  const { Model, registries } = globalThis.o_spreadsheet;
+  const { Model, helpers, registries } = globalThis.o_spreadsheet;
   const { session } = new Model();
   const Session = Object.getPrototypeOf(session);
   const Tree = Object.getPrototypeOf(session.revisions.tree);
@@ -270,6 +270,21 @@
     }
   }
 
+  /**
+   * Return a plugin that copies its rules before it changes their ranges and formulas. The engine changes a rule in
+   * place, but a rule shares its formulas with the command that added it, and with its copies in duplicated sheets:
+   * docs/concepts/sheet-engine-reports.md.
+   */
+  const copying = (Plugin, rules) =>
+    class extends Plugin {
+      adaptRanges(adapters) {
+        for (const sheetId in this[rules]) this.history.update(rules, sheetId, helpers.deepCopy(this[rules][sheetId]));
+        super.adaptRanges(adapters);
+      }
+    };
+
+  for (const [name, rules] of [["conditional formatting", "cfRules"], ["dataValidation", "rules"]])
+    registries.corePluginRegistry.replace(name, copying(registries.corePluginRegistry.get(name), rules));
   registries.corePluginRegistry.replace("merge", Merges);
   registries.featurePluginRegistry.remove("subtotal_evaluation");
   registries.statefulUIPluginRegistry.add("stratalog_subtotals", Subtotals);
