@@ -286,4 +286,22 @@ REMOVALS: tuple[Removal, ...] = (
             f"{TESTS}/test_rebase.py::test_an_inserted_row_moves_the_formulas_of_its_own_sheet_and_not_those_of_a_copy",
         ),
     ),
+    Removal(
+        "B723",
+        (Edit(f"{WEB}/charts.js", "    chartTypeRegistry.replace(type, { ...chart, getRuntime });\n", ""),),
+        (
+            f"{EXPORTS}::test_a_treemap_with_more_values_than_groups_prevents_no_export",
+            f"{TESTS}/test_loaded.py::test_a_chart_with_more_values_than_groups_shows_its_groups",
+        ),
+    ),
+    Removal(
+        "B724",
+        (Edit(f"{WEB}/trial.js", '    names.splice(REMOVED, 0, "");\n', ""),),
+        (f"{TESTS}/test_refusals.py::test_a_sheet_opens_without_an_unusable_command_and_lists_the_command",),
+    ),
+    Removal(
+        "B724",
+        (Edit(f"{WEB}/trial.js", "      pivot.init({ reload: true });\n", ""),),
+        (f"{TESTS}/test_refusals.py::test_a_sheet_opens_without_an_unusable_command_and_lists_the_command",),
+    ),
 )

@@ -1,4 +1,4 @@
-"""After an undo of a loaded message, the engine's views are complete, in the page and in the server's engines."""
+"""The engine's views are complete, also after an undo of a loaded message, in the page and in the server's engines."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ CASES = (
     "viewedLargeText",
 )
 SECONDS_MAX = 60
+
+
+def test_a_chart_with_more_values_than_groups_shows_its_groups() -> None:
+    arguments = [str(HERE / "charts.mjs"), str(install_engine()), str(PAGE)]
+    done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"sunburst": ["a", "b", "c"], "treemap": ["a", "b", "c"]}
 
 
 @pytest.mark.parametrize("case", CASES)

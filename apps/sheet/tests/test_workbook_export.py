@@ -116,6 +116,13 @@ def test_an_independent_reader_opens_exported_charts(sheet: Sheet) -> None:
     assert report.findings == []
 
 
+def test_a_treemap_with_more_values_than_groups_prevents_no_export(sheet: Sheet) -> None:
+    groups = [{"dataRange": "A1:A2", "dataSetId": "0"}]
+    add_chart(sheet, "treemap", dataSource={"type": "range", "dataSets": groups, "labelRange": "B1:B4"})
+    sheet.append(revision(sheet, *(put(1, row, "7") for row in range(4)), put(0, 0, "a")))
+    assert [(lost.code, lost.count) for lost in sheet.files.export()[1].findings] == [("figure", 1)]
+
+
 def test_an_independent_reader_opens_exported_validations(sheet: Sheet) -> None:
     add_rule(sheet, "1", {"type": "isValueInList", "values": ["a", "b"], "displayStyle": "arrow"})
     assert [rule.formula1 for rule in read(sheet.export()).active.data_validations.dataValidation] == ['"a,b"']
