@@ -304,4 +304,14 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{WEB}/trial.js", "      pivot.init({ reload: true });\n", ""),),
         (f"{TESTS}/test_refusals.py::test_a_sheet_opens_without_an_unusable_command_and_lists_the_command",),
     ),
+    Removal(
+        "B725",
+        (Edit(f"{WEB}/rebase.js", "({ ...sheet, merges: [] })", "({ ...sheet })"),),
+        (f"{TESTS}/test_loaded.py::test_a_loaded_state_has_the_borders_of_the_open_model",),
+    ),
+    Removal(
+        "B725",
+        (Edit(f"{WEB}/rebase.js", "this.setBorder = (", "this.unused = ("),),
+        (f"{TESTS}/test_loaded.py::test_a_loaded_state_has_the_borders_of_the_open_model",),
+    ),
 )

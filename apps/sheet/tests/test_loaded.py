@@ -65,6 +65,24 @@ def test_loading_the_removal_of_the_first_column_of_a_merge_removes_its_style(
     assert own["sheets"][0]["styles"] == loaded["sheets"][0]["styles"] == {}
 
 
+def test_a_loaded_state_has_the_borders_of_the_open_model(sheet: Sheet, engines: EnginePool) -> None:
+    on = {"sheetId": "sheet1"}
+    red, blue = ({"style": "thin", "color": color} for color in ("#ff0000", "#0000ff"))
+    merged = {"left": 3, "right": 4, "top": 4, "bottom": 4}
+    sheet.append(revision(sheet, {"type": "ADD_MERGE", **on, "target": [merged]}))
+    for column, row, border in ((3, 4, {"top": red}), (0, 0, {"right": red}), (2, 0, {"left": blue})):
+        sheet.append(revision(sheet, {"type": "SET_BORDER", **on, "col": column, "row": row, "border": border}))
+    removed = {"type": "REMOVE_COLUMNS_ROWS", **on, "sheetName": "Sheet1", "dimension": "COL", "elements": [1]}
+    sheet.append(revision(sheet, removed))
+    own = json.loads(sheet.state())
+    with engines.lend("loaded") as models:
+        models.engine.call("open", key="loaded", data=own, messages=[], client="loaded")
+        loaded = json.loads(models.engine.raw("export", key="loaded"))
+        models.engine.call("close", key="loaded")
+    assert (loaded["sheets"][0]["borders"], loaded["borders"]) == (own["sheets"][0]["borders"], own["borders"])
+    assert own["sheets"][0]["borders"].keys() == {"A1", "B1", "C5"}
+
+
 def test_an_open_model_applies_the_undo_of_a_loaded_tab_deletion(sheet: Sheet) -> None:
     sheet.append(revision(sheet, {"type": "CREATE_SHEET", "sheetId": "two", "position": 1, "name": "Two"}))
     sheet.append(revision(sheet, put(0, 0, "text", "two")))
