@@ -65,15 +65,13 @@ INNER = {
     "stratalog_sheet.contents.ZONE_CELLS_MAX",  # in a larger range only the filled cells are cleared
     "stratalog_sheet.engine_files.FETCH_SECONDS_MAX",  # the deadline of the command that installs the engine
     "stratalog_sheet.engine_files.NODE_MAJOR_MIN",
-    "stratalog_sheet.formulas.COLUMNS_MAX",  # the sheet size of programs that write shared formulas
+    "stratalog_sheet.formulas.COLUMNS_MAX",  # the largest sheet of an .xlsx file: an export reports the rest
     "stratalog_sheet.formulas.ROWS_MAX",
     "stratalog_sheet.load_plan.BASES_HELD_MAX",  # the size of a cache
     "stratalog_sheet.models.MESSAGES_MAX",  # `Models` opens a new model after this many messages
     "stratalog_sheet.state.PART_BYTES_MAX",  # a part of a state ends at this size
     "stratalog_sheet.state.PART_BYTES_MIN",
     "stratalog_sheet.state.RUN_ITEMS_MIN",
-    "stratalog_sheet.xlsx_repair.FILE_COLUMNS_MAX",  # the largest sheet of an .xlsx file: an export reports the rest
-    "stratalog_sheet.xlsx_repair.FILE_ROWS_MAX",
     "stratalog_sheet.xlsx_repair.HOLE_MAX",  # the largest doughnut hole that Excel reads
     "stratalog_sheet.xlsx_repair.LIST_CHARACTERS_MAX",
     # Tables

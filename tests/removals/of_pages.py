@@ -105,7 +105,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(f"{SHEET}/xlsx_repair.py", "if _is_beyond(name, attributes) or (", "if ("),
             Edit(
                 f"{SHEET}/xlsx_repair.py",
-                "if column >= FILE_COLUMNS_MAX or row >= FILE_ROWS_MAX:",
+                "if column >= COLUMNS_MAX or row >= ROWS_MAX:",
                 "if column > 18_278:",
             ),
         ),
@@ -177,23 +177,42 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B642",
-        (Edit(f"{SHEET}/xlsx_repair.py", "    if columns[1] < FILE_COLUMNS_MAX:\n", "    if columns:\n"),),
+        (Edit(f"{SHEET}/xlsx_repair.py", "    if columns[1] < COLUMNS_MAX:\n", "    if columns:\n"),),
         (f"{EXPORTS}::test_an_export_leaves_out_ranges_and_figures_after_the_last_column_of_a_file",),
     ),
     Removal(
         "B642",
-        (Edit(f"{SHEET}/xlsx_repair.py", 'if self._name == "xdr:col" and int(text)', "if 0"),),
+        (Edit(f"{SHEET}/xlsx_figures.py", 'if self._name == "xdr:col" and int(text)', "if 0"),),
         (f"{EXPORTS}::test_an_export_leaves_out_a_figure_after_the_last_column_of_a_file",),
     ),
     Removal(
         "B642",
-        (Edit(f"{SHEET}/xlsx_export.py", "if is_after_last_column(cells):", "if False:"),),
+        (Edit(f"{SHEET}/xlsx_export.py", "if exceeds_file(cells):", "if False:"),),
         (f"{EXPORTS}::test_an_export_leaves_out_a_name_of_a_range_after_the_last_column_of_a_file",),
     ),
     Removal(
         "B642",
-        (Edit(f"{SHEET}/xlsx_export.py", "if match and is_after_last_column(match[1]):", "if False:"),),
-        (f"{EXPORTS}::test_an_export_leaves_out_tables_and_formulas_with_cells_after_the_last_column_of_a_file",),
+        (Edit(f"{SHEET}/xlsx_export.py", "if match and exceeds_file(match[1]):", "if False:"),),
+        (f"{EXPORTS}::test_an_export_leaves_out_tables_with_cells_after_the_last_column_of_a_file",),
+    ),
+    Removal(
+        "B642",
+        (
+            Edit(
+                f"{SHEET}/xlsx_repair.py", "            if exceeds_file(text):\n                self._leave_out()\n", ""
+            ),
+        ),
+        (f"{EXPORTS}::test_an_export_leaves_out_rules_with_references_after_the_last_column_of_a_file",),
+    ),
+    Removal(
+        "B642",
+        (Edit(f"{SHEET}/xlsx_figures.py", "            if exceeds_file(reference):\n", "            if False:\n"),),
+        (f"{EXPORTS}::test_an_export_leaves_out_series_of_charts_with_cells_after_the_last_column_of_a_file",),
+    ),
+    Removal(
+        "B642",
+        (Edit(f"{SHEET}/javascript/bridge.js", "(spill ? [spill, ...zones] : zones)", "[]"),),
+        (f"{EXPORTS}::test_a_formula_that_needs_cells_after_the_last_ones_of_a_file_is_exported_as_values",),
     ),
     Removal(
         "B643",
@@ -239,5 +258,60 @@ REMOVALS: tuple[Removal, ...] = (
         "B646",
         (Edit(f"{WEB}/home.js", '  target.value = "";\n', ""),),
         (story("aRefusedFileCanBeChosenAgainAndTwoFilesAreRefused"),),
+    ),
+    Removal(
+        "B720",
+        (Edit(f"{SHEET}/javascript/bridge.js", "        this.noteValues(sheet);\n", ""),),
+        (f"{EXPORTS}::test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value",),
+    ),
+    Removal(
+        "B720",
+        (Edit(f"{SHEET}/javascript/bridge.js", "this.isTextOfFormula(id, name)", "false"),),
+        (f"{EXPORTS}::test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value",),
+    ),
+    Removal(
+        "B721",
+        (Edit(f"{SHEET}/workbook_names.py", ', "SUBTOTAL": "SUBTOTAL "}', "}"),),
+        (f"{TESTS}/test_workbooks_of_others.py::test_a_subtotal_is_imported_as_a_subtotal",),
+    ),
+    Removal(
+        "B722",
+        (
+            Edit(
+                f"{WEB}/rebase.js", "this.history.update(rules, sheetId, helpers.deepCopy(this[rules][sheetId]));", "{}"
+            ),
+        ),
+        (
+            f"{TESTS}/test_rebase.py::test_the_message_of_a_rule_has_the_formula_from_before_a_later_insertion",
+            f"{TESTS}/test_rebase.py::test_an_inserted_row_moves_the_formulas_of_its_own_sheet_and_not_those_of_a_copy",
+        ),
+    ),
+    Removal(
+        "B723",
+        (Edit(f"{WEB}/charts.js", "    chartTypeRegistry.replace(type, { ...chart, getRuntime });\n", ""),),
+        (
+            f"{EXPORTS}::test_a_treemap_with_more_values_than_groups_prevents_no_export",
+            f"{TESTS}/test_loaded.py::test_a_chart_with_more_values_than_groups_shows_its_groups",
+        ),
+    ),
+    Removal(
+        "B724",
+        (Edit(f"{WEB}/trial.js", '    names.splice(REMOVED, 0, "");\n', ""),),
+        (f"{TESTS}/test_refusals.py::test_a_sheet_opens_without_an_unusable_command_and_lists_the_command",),
+    ),
+    Removal(
+        "B724",
+        (Edit(f"{WEB}/trial.js", "      pivot.init({ reload: true });\n", ""),),
+        (f"{TESTS}/test_refusals.py::test_a_sheet_opens_without_an_unusable_command_and_lists_the_command",),
+    ),
+    Removal(
+        "B725",
+        (Edit(f"{WEB}/rebase.js", "({ ...sheet, merges: [] })", "({ ...sheet })"),),
+        (f"{TESTS}/test_loaded.py::test_a_loaded_state_has_the_borders_of_the_open_model",),
+    ),
+    Removal(
+        "B725",
+        (Edit(f"{WEB}/rebase.js", "this.setBorder = (", "this.unused = ("),),
+        (f"{TESTS}/test_loaded.py::test_a_loaded_state_has_the_borders_of_the_open_model",),
     ),
 )

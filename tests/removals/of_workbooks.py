@@ -372,4 +372,9 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{TESTS}::test_the_namespace_of_a_skipped_element_is_not_declared_by_the_next_element",),
     ),
+    Removal(
+        "B697",
+        (Edit(f"{SHEET}/xlsx_parts.py", 'if self.is_skipping or name == "extLst":', 'if name == "extLst":'),),
+        (f"{TESTS}::test_an_extension_of_a_text_style_is_left_out_of_the_style_and_of_its_copy",),
+    ),
 )

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import stratalog
+from apps.sheet.tests.helpers import ENGINES
 from stratalog import Store
-from stratalog_sheet import EnginePool, EngineSettings, Sheet, Sheets, SheetSettings
+from stratalog_sheet import EnginePool, Sheet, Sheets, SheetSettings
 from stratalog_sheet.engine import install_engine
 
 Make = Callable[..., Sheets]
@@ -17,9 +18,7 @@ Make = Callable[..., Sheets]
 @pytest.fixture(scope="session")
 def engines() -> Iterator[EnginePool]:
     install_engine()
-    # Engines run at a low priority, so the other workers of a test run can delay a call by more than the usual limit.
-    # The limits of computing time are unchanged.
-    engines = EnginePool(EngineSettings(call_seconds_max=120, workbook_seconds_max=300))
+    engines = EnginePool(ENGINES)
     yield engines
     engines.close()
 

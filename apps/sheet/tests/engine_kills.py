@@ -30,6 +30,7 @@ from typing import Any
 import httpx
 
 from apps.sheet.tests.convergence.run import Diverged, Run
+from apps.sheet.tests.helpers import ENGINES
 from stratalog.errors import StratalogError
 from stratalog_sheet import EnginePool, SheetSettings
 from stratalog_sheet.engine import install_engine
@@ -249,7 +250,7 @@ def play(sessions: int, kills: int, seed: int) -> tuple[Counter[str], int]:
     install_engine()
     planned = plan_kills(sessions, kills, random.Random(seed))
     total: Counter[str] = Counter()
-    engines = EnginePool()
+    engines = EnginePool(ENGINES)
     try:
         with TemporaryDirectory() as folder, serving(folder) as server, ThreadPoolExecutor(AT_ONCE) as threads:
 

@@ -1,11 +1,17 @@
-"""Hand-written messages in the form that a browser's engine sends."""
+"""Hand-written messages in the form that a browser's engine sends, and the settings of the tests' engines."""
 
 from __future__ import annotations
 
 from itertools import count
 from typing import Any
 
-from stratalog_sheet import Sheet
+from stratalog_sheet import EngineSettings, Sheet
+
+ENGINES = EngineSettings(call_seconds_max=120, workbook_seconds_max=300)
+"""More time on the clock for tests of something else. The limits of computing time are unchanged.
+
+Engines run at a low priority, so the other workers of a test run can delay a call by more than the usual limit.
+"""
 
 _numbers = count(1)
 

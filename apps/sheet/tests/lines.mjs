@@ -6,6 +6,8 @@ import vm from "node:vm";
 
 const [folder, page, first, count] = process.argv.slice(2);
 console.debug = console.warn = console.info = () => {};
+// Browsers have this function; Node 20 lacks it.
+Object.groupBy ??= /** @type {any} */ (grouped);
 globalThis.owl = { Component: class {}, markRaw: (it) => it, toRaw: (it) => it, whenReady() {}, xml: String.raw };
 vm.runInThisContext(readFileSync(`${folder}/o-spreadsheet/dist/o_spreadsheet.iife.js`, "utf8"));
 export const { effectOfHistory, makeModel, prepared, rewind } = await import(`${page}/engine.js`);
@@ -24,6 +26,12 @@ export function made(data, name, loaded = []) {
   };
   const model = makeModel(structuredClone(data), structuredClone(loaded), { client: { id: name, name }, transport });
   return { model, sent, receive: (message) => give(prepared(model, structuredClone(message))) };
+}
+
+function grouped(items, keyOf) {
+  const groups = {};
+  for (const [index, item] of [...items].entries()) (groups[keyOf(item, index)] ??= []).push(item);
+  return groups;
 }
 
 const name = (dimension, index) => `${dimension} ${index}`;

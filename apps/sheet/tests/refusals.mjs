@@ -4,8 +4,6 @@ import { readFileSync } from "node:fs";
 import { made } from "./lines.mjs";
 
 console.error = console.trace = () => {};
-// Browsers have this function; Node 20 lacks it.
-Object.groupBy ??= /** @type {any} */ (grouped);
 
 const { data, before, commands } = JSON.parse(readFileSync(process.argv[4], "utf8"));
 const on = { sheetId: "s2", sheetName: "Two" };
@@ -22,12 +20,6 @@ function messageOf(change, index) {
   const common = { version: 1, clientId: "other", ...ids };
   if (typeof change === "number") return { type: "REVISION_UNDONE", ...common, undoneRevisionId: `r${change}` };
   return { type: "REMOTE_REVISION", ...common, commands: change };
-}
-
-function grouped(items, keyOf) {
-  const groups = {};
-  for (const [index, item] of [...items].entries()) (groups[keyOf(item, index)] ??= []).push(item);
-  return groups;
 }
 
 /** Call the functions by which the page draws a sheet, and return the shown texts. */

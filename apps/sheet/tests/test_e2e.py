@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from apps.sheet.tests.helpers import ENGINES
 from stratalog.server.app import create_app
 from stratalog.store import open_store
 from stratalog_sheet.engine_files import install_engine
@@ -106,7 +107,7 @@ WITH_RESTORE = [
 def url() -> Iterator[str]:
     """Return the URL of a server with the spreadsheet application and no sheets."""
     install_engine()
-    with open_store("memory:") as store, serving(create_app(store, application())) as found:
+    with open_store("memory:") as store, serving(create_app(store, application(engines=ENGINES))) as found:
         yield found
 
 
@@ -139,7 +140,7 @@ def test_a_cell_set_by_the_command_line_appears_in_an_open_page(
     install_engine()
     with (
         open_store(url_of_store) as store,
-        serving(create_app(store, application())) as url,
+        serving(create_app(store, application(engines=ENGINES))) as url,
         storyteller.telling(url, WITH_COMMAND, tmp_path) as person,
     ):
         assert person.read_line() == "open\n"

@@ -15,9 +15,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
 import pytest
 
-from apps.sheet.tests.helpers import rows
+from apps.sheet.tests.helpers import ENGINES, rows
 from stratalog.errors import Closed, Invalid, LimitExceeded, StratalogError, Unavailable
 from stratalog.store import open_store
 from stratalog_sheet import Engine, EnginePool, EngineSettings, Sheets, engine_files
@@ -39,7 +40,7 @@ def installed() -> None:
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    engine = Engine()
+    engine = Engine(settings=ENGINES)
     yield engine
     engine.close()
 
@@ -50,7 +51,7 @@ def made() -> Iterator[Callable[..., EnginePool]]:
     pools: list[EnginePool] = []
 
     def make(**settings: Any) -> EnginePool:
-        pools.append(EnginePool(EngineSettings(**settings)))
+        pools.append(EnginePool(msgspec.structs.replace(ENGINES, **settings)))
         return pools[-1]
 
     yield make
@@ -274,7 +275,7 @@ def test_a_call_that_runs_fails_when_its_pool_is_closed(made: Callable[..., Engi
 
 
 def test_a_garbage_collected_pool_leaves_no_process() -> None:
-    pool = EnginePool(EngineSettings(engines_max=1))
+    pool = EnginePool(msgspec.structs.replace(ENGINES, engines_max=1))
     with pool.lend("a") as models:
         opened(models.engine)
     (pid,) = pool.pids()
@@ -310,7 +311,7 @@ def test_engines_end_with_their_parent_process_which_never_loads_v8(end: signal.
 
 
 def test_a_busy_engine_ends_when_its_connection_is_closed() -> None:
-    engine = Engine()
+    engine = Engine(settings=ENGINES)
     engine.start()
     engine._await_ready()
     assert engine.pid is not None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import stratalog
-from apps.sheet.tests.helpers import put, revision, rows, undo
+from apps.sheet.tests.helpers import ENGINES, put, revision, rows, undo
 from stratalog import Store
 from stratalog.errors import LimitExceeded, Unavailable, VersionForgotten
 from stratalog.log import LogSettings
@@ -251,7 +251,7 @@ def test_each_route_works_or_reports_a_forgotten_version(store: Store, short: Sh
     sheet = short.import_file("acme", "plan", b"1,2\n3,4\n", file_name="plan.csv")
     edit(sheet, random.Random(1), 30)
     floor = floors(sheet)[-1]
-    with serving(application(), store) as client:
+    with serving(application(engines=ENGINES), store) as client:
         assert client.get(f"{PATH}/load").status_code == 200
         assert raise_floor(sheet.log, floor) == floor
         head = sheet.version

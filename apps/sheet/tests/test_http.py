@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apps.sheet.tests.helpers import ENGINES
 from apps.sheet.tests.packages import package, rows
 from stratalog.server import ServerLimits
 from stratalog.server.security import Principal, StaticTokens
@@ -25,7 +26,7 @@ TOKENS = {"full": Principal(id="ann", name="Ann Lee"), "look": Principal(id="bob
 def client() -> Iterator[Client]:
     """Return a client of a server without authentication."""
     install_engine()
-    with serving(application()) as running:
+    with serving(application(engines=ENGINES)) as running:
         yield running
 
 
@@ -151,7 +152,8 @@ def test_the_unpacked_bytes_of_an_import_count_toward_the_server_limit() -> None
     cells = "".join(f'<c r="A{row}" s="1"/>' for row in range(1, 40_000))
     body = package({"S": f"<sheetData><row>{cells}</row></sheetData>"})
     assert len(body) < import_bytes(body) // 20
-    with serving(application(limits=ServerLimits(decoded_bytes_in_flight_max=import_bytes(body) - 1))) as client:
+    limits = ServerLimits(decoded_bytes_in_flight_max=import_bytes(body) - 1)
+    with serving(application(limits=limits, engines=ENGINES)) as client:
         answer = client.post(f"{SHEETS}/large/import", content=body)
         assert problem(answer) == (422, "limit-exceeded")
         assert client.get(f"{SHEETS}/large/").status_code == 404
@@ -166,7 +168,7 @@ def test_a_file_that_is_not_a_workbook_is_refused(client: Client) -> None:
 
 
 def test_a_change_has_the_name_of_its_principal_and_a_reader_cannot_write() -> None:
-    with serving(application(StaticTokens(TOKENS))) as client:
+    with serving(application(StaticTokens(TOKENS), engines=ENGINES)) as client:
         full, look = ({"Authorization": f"Bearer {token}"} for token in TOKENS)
         assert client.get(f"{BUDGET}/").status_code == 401
         client.put(f"{BUDGET}/", json={}, headers=full)

@@ -7,9 +7,10 @@ import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
-from apps.sheet.tests.helpers import put, revision
+from apps.sheet.tests.helpers import ENGINES, put, revision
 from stratalog import ContentionError, Invalid, LimitExceeded, VersionConflict
 from stratalog.errors import Unavailable
 from stratalog.store import Store
@@ -63,7 +64,7 @@ def test_an_engine_has_a_bounded_number_of_open_models(store: Store, monkeypatch
         drop(self, model)
 
     monkeypatch.setattr(Models, "drop", note)
-    engines = EnginePool(EngineSettings(engines_max=1))
+    engines = EnginePool(msgspec.structs.replace(ENGINES, engines_max=1))
     sheets = Sheets(store, engines)
     for number in range(SHEET_MODELS_MAX + 1):
         sheets.create("acme", f"plan-{number}").set("A1", "=1+1")
@@ -138,7 +139,7 @@ def bounded_engines(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iter
     """Yield engines that open a workbook for at most 60 s, with at most three new objects in a call."""
     install_engine()
     monkeypatch.setattr("stratalog_sheet.models.SHEET_OBJECTS_ADDED_MAX", 3)
-    pool = EnginePool(EngineSettings(workbook_seconds_max=60), clock=clock)
+    pool = EnginePool(msgspec.structs.replace(ENGINES, workbook_seconds_max=60), clock=clock)
     yield pool
     pool.close()
 

@@ -1,4 +1,4 @@
-"""After an undo of a loaded message, the engine's views are complete, in the page and in the server's engines."""
+"""The engine's views are complete, also after an undo of a loaded message, in the page and in the server's engines."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ CASES = (
 SECONDS_MAX = 60
 
 
+def test_a_chart_with_more_values_than_groups_shows_its_groups() -> None:
+    arguments = [str(HERE / "charts.mjs"), str(install_engine()), str(PAGE)]
+    done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"sunburst": ["a", "b", "c"], "treemap": ["a", "b", "c"]}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_number_of_loaded_messages_does_not_change_the_sheets_and_heights_of_a_page(case: str) -> None:
     arguments = [str(HERE / "loaded.mjs"), str(install_engine()), str(PAGE), case]
@@ -56,6 +63,24 @@ def test_loading_the_removal_of_the_first_column_of_a_merge_removes_its_style(
     own = json.loads(sheet.state())
     assert own["sheets"][0]["merges"] == loaded["sheets"][0]["merges"] == ["D2:D3"]
     assert own["sheets"][0]["styles"] == loaded["sheets"][0]["styles"] == {}
+
+
+def test_a_loaded_state_has_the_borders_of_the_open_model(sheet: Sheet, engines: EnginePool) -> None:
+    on = {"sheetId": "sheet1"}
+    red, blue = ({"style": "thin", "color": color} for color in ("#ff0000", "#0000ff"))
+    merged = {"left": 3, "right": 4, "top": 4, "bottom": 4}
+    sheet.append(revision(sheet, {"type": "ADD_MERGE", **on, "target": [merged]}))
+    for column, row, border in ((3, 4, {"top": red}), (0, 0, {"right": red}), (2, 0, {"left": blue})):
+        sheet.append(revision(sheet, {"type": "SET_BORDER", **on, "col": column, "row": row, "border": border}))
+    removed = {"type": "REMOVE_COLUMNS_ROWS", **on, "sheetName": "Sheet1", "dimension": "COL", "elements": [1]}
+    sheet.append(revision(sheet, removed))
+    own = json.loads(sheet.state())
+    with engines.lend("loaded") as models:
+        models.engine.call("open", key="loaded", data=own, messages=[], client="loaded")
+        loaded = json.loads(models.engine.raw("export", key="loaded"))
+        models.engine.call("close", key="loaded")
+    assert (loaded["sheets"][0]["borders"], loaded["borders"]) == (own["sheets"][0]["borders"], own["borders"])
+    assert own["sheets"][0]["borders"].keys() == {"A1", "B1", "C5"}
 
 
 def test_an_open_model_applies_the_undo_of_a_loaded_tab_deletion(sheet: Sheet) -> None:

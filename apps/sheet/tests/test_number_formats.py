@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 import openpyxl
 import pytest
 
+from apps.sheet.tests.packages import NO_VALUES
 from stratalog_sheet import Sheets
 from stratalog_sheet.number_formats import engine_code, file_code
 from stratalog_sheet.xlsx_export import write_workbook
@@ -71,7 +72,7 @@ def test_the_axis_of_an_exported_chart_has_the_format_of_other_programs() -> Non
         "xl/charts/chart1.xml": f'<c:valAx {spaces}><c:numFmt formatCode="hhhh:mm&quot; h&quot;"/></c:valAx>',
     }
     files = [{"path": path, "content": content} for path, content in parts.items()]
-    exported, _ = write_workbook({"files": files, "names": {}, "sheets": []})
+    exported, _ = write_workbook({"files": files, "names": {}, "sheets": [], "values": NO_VALUES})
     chart = zipfile.ZipFile(io.BytesIO(exported)).read("xl/charts/chart1.xml").decode()
     assert "formatCode='[h]:mm\" h\"'" in chart
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from apps.sheet.tests.helpers import revision, rows
+from apps.sheet.tests.helpers import ENGINES, revision, rows
 from stratalog.errors import LimitExceeded, StratalogError, Unavailable
 from stratalog.server.errors import Refused
 from stratalog.store import Store, open_store
@@ -27,7 +27,7 @@ from stratalog_sheet.warm_sheets import EngineTurns
 from tests.server.api import Client, problem, serving
 
 SHEETS = "/v1/organisations/acme/sheets"
-ENGINES = EngineSettings(engines_max=2, heap_bytes_max=64_000_000, process_bytes_max=128_000_000)
+SMALL = msgspec.structs.replace(ENGINES, engines_max=2, heap_bytes_max=64_000_000, process_bytes_max=128_000_000)
 HUGE = 2**31 - 1
 
 
@@ -40,7 +40,7 @@ def store() -> Iterator[Store]:
 @pytest.fixture
 def pool() -> Iterator[EnginePool]:
     install_engine()
-    pool = EnginePool(ENGINES)
+    pool = EnginePool(SMALL)
     yield pool
     pool.close()
 
@@ -48,7 +48,7 @@ def pool() -> Iterator[EnginePool]:
 @pytest.fixture
 def client(store: Store) -> Iterator[Client]:
     install_engine()
-    with serving(application(engines=ENGINES), store) as running:
+    with serving(application(engines=SMALL), store) as running:
         yield running
 
 
@@ -216,7 +216,7 @@ def test_a_slow_engine_start_is_not_remembered_as_a_failure_of_the_version(
     store: Store, unopenable: Unopenable
 ) -> None:
     install_engine()
-    pool = EnginePool(msgspec.structs.replace(ENGINES, start_seconds_max=0.001))
+    pool = EnginePool(msgspec.structs.replace(SMALL, start_seconds_max=0.001))
     try:
         with pytest.raises(Unavailable, match="cannot be started") as failed:
             Sheets(store, pool).create("acme", "plan").set("A1", "1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,33 @@ def test_a_page_reports_once_that_a_command_moves_cut_cells() -> None:
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == ["The cells that you cut have changed. Cut them again."]
+
+
+def test_the_message_of_a_rule_has_the_formula_from_before_a_later_insertion() -> None:
+    arguments = [str(HERE / "rules.mjs"), str(install_engine()), str(PAGE)]
+    done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"format": "=$A$3", "validation": "=$A$3"}
+
+
+def test_an_inserted_row_moves_the_formulas_of_its_own_sheet_and_not_those_of_a_copy(sheet: Sheet) -> None:
+    ranges = [{"_sheetId": "sheet1", "_zone": {"left": 0, "right": 0, "top": 0, "bottom": 9}}]
+    point = {"type": "formula", "operator": "gt", "value": "=$A$3", "color": 0}
+    icons = {"upper": "arrowGood", "middle": "arrowNeutral", "lower": "arrowBad"}
+    rules: list[dict[str, Any]] = [
+        {"type": "CellIsRule", "operator": "isEqual", "values": ["=$A$3"], "style": {}},
+        {"type": "ColorScaleRule", "minimum": point, "midpoint": point, "maximum": point},
+        {"type": "IconSetRule", "icons": icons, "upperInflectionPoint": point, "lowerInflectionPoint": point},
+    ]
+    for number, rule in enumerate(rules):
+        format_ = {"type": "ADD_CONDITIONAL_FORMAT", "sheetId": "sheet1", "ranges": ranges}
+        sheet.append(revision(sheet, {**format_, "cf": {"id": f"rule-{number}", "rule": rule}}))
+    copied = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetIdTo": "copy", "sheetNameTo": "Copy"}
+    sheet.append(revision(sheet, copied, rows(0)))
+    found = [
+        re.findall(r"=\$A\$\d", json.dumps(each["conditionalFormats"])) for each in json.loads(sheet.state())["sheets"]
+    ]
+    assert found == [["=$A$4"] * 6, ["=$A$3"] * 6]
 
 
 def test_a_duplication_refused_by_the_engine_leaves_an_open_model_unchanged(sheet: Sheet) -> None:

@@ -72,6 +72,26 @@ UNUSABLE_LATER: dict[str, dict[str, Any]] = {
             },
         },
     },
+    "a sort by a measure with an unknown aggregator": {
+        "type": "ADD_PIVOT",
+        "pivotId": "p",
+        "pivot": {
+            **PIVOT,
+            "columns": [{"fieldName": "Kind"}],
+            "rows": [{"fieldName": "Day"}],
+            "measures": [{"id": "m", "fieldName": "Sum", "aggregator": "nosuch"}],
+            "sortedColumn": {"measure": "m", "order": "asc", "domain": []},
+        },
+    },
+    "groups of a pivot that are a text": {
+        "type": "ADD_PIVOT",
+        "pivotId": "p",
+        "pivot": {
+            **PIVOT,
+            "rows": [{"fieldName": "Kind"}],
+            "customFields": {"g": {"name": "g", "parentField": "Kind", "groups": ""}},
+        },
+    },
     "items that are a text": {
         "type": "CREATE_CAROUSEL",
         **FIGURE,

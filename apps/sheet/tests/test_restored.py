@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from apps.sheet.tests.helpers import put, revision
+from apps.sheet.tests.helpers import ENGINES, put, revision
 from apps.sheet.tests.test_e2e import HERE, WITH_RESTORE
 from stratalog.errors import HistoryChanged, VersionConflict
 from stratalog.keys import entries_partition
@@ -36,7 +36,7 @@ class Restored:
 
     def start(self) -> str:
         store = self._running.enter_context(open_store(self._folder))
-        url = self._running.enter_context(serving(create_app(store, application()), port=self._port))
+        url = self._running.enter_context(serving(create_app(store, application(engines=ENGINES)), port=self._port))
         self._port = urlsplit(url).port or 0
         return url
 

@@ -19,14 +19,19 @@ from openpyxl.workbook.defined_name import DefinedName
 from openpyxl.worksheet.table import Table
 
 from apps.sheet.tests.helpers import put, revision
-from stratalog_sheet import Sheet, Sheets
+from apps.sheet.tests.packages import NO_VALUES
+from stratalog_sheet import EnginePool, FileReport, Sheet, Sheets
 from stratalog_sheet.array_formulas import is_array
 from stratalog_sheet.file_reports import Findings
+from stratalog_sheet.formulas import ROWS_MAX, exceeds_file
 from stratalog_sheet.xlsx_export import _Export, write_workbook
+from stratalog_sheet.xlsx_figures import ChartRepair, DrawingRepair
 from stratalog_sheet.xlsx_markup import MAIN, RELATIONSHIPS, Allowance
-from stratalog_sheet.xlsx_repair import DrawingRepair, Literals, SheetRepair
+from stratalog_sheet.xlsx_repair import Literals, SheetRepair
 
 pytestmark = pytest.mark.slow
+
+CHART = "http://schemas.openxmlformats.org/drawingml/2006/chart"
 
 VALUES = [
     "text", "  spaced ", "line\nbreak", "007", "=no formula", "TRUE", "'tis", "50%", 7, -1.5, 1e-7, 1.5e300, True,
@@ -109,6 +114,13 @@ def test_an_independent_reader_opens_exported_charts(sheet: Sheet) -> None:
     body, report = sheet.files.export()
     assert [type(chart).__name__ for chart in read(body).active._charts] == ["PieChart", "BarChart"]
     assert report.findings == []
+
+
+def test_a_treemap_with_more_values_than_groups_prevents_no_export(sheet: Sheet) -> None:
+    groups = [{"dataRange": "A1:A2", "dataSetId": "0"}]
+    add_chart(sheet, "treemap", dataSource={"type": "range", "dataSets": groups, "labelRange": "B1:B4"})
+    sheet.append(revision(sheet, *(put(1, row, "7") for row in range(4)), put(0, 0, "a")))
+    assert [(lost.code, lost.count) for lost in sheet.files.export()[1].findings] == [("figure", 1)]
 
 
 def test_an_independent_reader_opens_exported_validations(sheet: Sheet) -> None:
@@ -265,18 +277,15 @@ def test_an_export_leaves_out_a_name_of_a_range_after_the_last_column_of_a_file(
     assert [found.where for found in export.findings.report().findings] == [["far"]]
 
 
-def test_an_export_leaves_out_tables_and_formulas_with_cells_after_the_last_column_of_a_file() -> None:
+def test_an_export_leaves_out_tables_with_cells_after_the_last_column_of_a_file() -> None:
     head = f'<worksheet xmlns="{MAIN}" xmlns:r="{RELATIONSHIPS}">'
-    formulas = {"A1": "SUM(xfd1:XFE3)", "A2": 'LEN("XFE1")', "A3": "COLUMN(XFD:XFD)", "A4": "'S'!$XFE$1"}
-    cells = "".join(f'<c r="{cell}"><f>{formula}</f><v>7</v></c>' for cell, formula in formulas.items())
     ranges = {1: "A9:B10", 2: "XFD9:XFE10", 3: "XFE9:XFF10"}
     tables = "".join(f'<tablePart r:id="rId{number}" />' for number in ranges)
     links = "".join(f'<Relationship Id="rId{number}" Target="../tables/table{number}.xml" />' for number in ranges)
     page = '<Relationship Id="rId4" Target="https://example.org/" TargetMode="External" />'
     parts = {
         **{f"xl/tables/table{number}.xml": f'<table id="{number}" ref="{table}"/>' for number, table in ranges.items()},
-        "xl/worksheets/sheet0.xml": f'{head}<sheetData><row r="1">{cells}</row></sheetData>'
-        f'<tableParts count="3">{tables}</tableParts></worksheet>',
+        "xl/worksheets/sheet0.xml": f'{head}<sheetData/><tableParts count="3">{tables}</tableParts></worksheet>',
         "xl/styles.xml": f'<styleSheet xmlns="{MAIN}"/>',
         "xl/sharedStrings.xml": f'<sst xmlns="{MAIN}"/>',
         "xl/workbook.xml": f'<workbook xmlns="{MAIN}"/>',
@@ -284,19 +293,101 @@ def test_an_export_leaves_out_tables_and_formulas_with_cells_after_the_last_colu
     }
     files = [{"path": path, "content": content} for path, content in parts.items()]
     sheet = {"name": "Wide", "figures": 0, "validations": 0, "pivots": 0}
-    exported, report = write_workbook({"files": files, "names": {}, "sheets": [sheet]})
+    exported, report = write_workbook({"files": files, "names": {}, "sheets": [sheet], "values": NO_VALUES})
     archive = zipfile.ZipFile(io.BytesIO(exported))
     assert [name for name in archive.namelist() if "tables" in name] == ["xl/tables/table1.xml"]
     written = archive.read("xl/worksheets/sheet0.xml").decode()
     assert re.findall('r:id="([^"]*)"', written) == ["rId1"]
-    assert re.findall("<f>([^<]*)</f>", written) == ['LEN("XFE1")', "COLUMN(XFD:XFD)"]
-    assert written.count("<v>7</v>") == 4
     kept = archive.read("xl/worksheets/_rels/sheet0.xml.rels").decode()
     assert re.findall('Id="([^"]*)"', kept) == ["rId1", "rId4"]
-    assert {lost.code: lost.where for lost in report.findings} == {
-        "beyond-tables": ["Wide!XFD9:XFE10", "Wide!XFE9:XFF10"],
-        "beyond-formulas": ["Wide!A1", "Wide!A4"],
-    }
+    [lost] = report.findings
+    assert (lost.code, lost.where) == ("beyond-tables", ["Wide!XFD9:XFE10", "Wide!XFE9:XFF10"])
+
+
+def exported(
+    engines: EnginePool, cells: dict[str, str], *, columns_max: int = 9, **more: Any
+) -> tuple[bytes, FileReport]:
+    """Export a sheet with a name for E1. An export contains no formula that needs cells after column `columns_max`."""
+    sheet = {"id": "sheet1", "name": "Sheet1", "colNumber": 5, "rowNumber": 4, "cells": cells, **more}
+    data = {"version": "19.3.2", "revisionId": "start", "sheets": [sheet], "namedRanges": {"last": "Sheet1!E1"}}
+    data["formats"] = {"1": "@"}
+    with engines.lend("exported") as models:
+        models.engine.call("open", key="exported", data=data, messages=[], client="exported")
+        written = models.engine.call("exportXlsx", key="exported", limit=9, columns=columns_max, rows=ROWS_MAX)
+        models.engine.call("close", key="exported")
+    return write_workbook(written)
+
+
+def test_a_formula_that_needs_cells_after_the_last_ones_of_a_file_is_exported_as_values(engines: EnginePool) -> None:
+    values = {"A1": 3, "B1": 4, "D1": 1, "E1": 2, "A2": 2, "B2": 1, "A3": "2", "C2": '=LEN("E1")'}
+    formulas = {"A1": "=SEQUENCE(1,2)+$E1", "D1": "=SEQUENCE(1,2)", "A2": "=last", "B2": "=SUM(C3:C1048577)"}
+    cells = {**formulas, "A3": '=E1&""', "C2": '=LEN("E1")', "C3": "=SEQUENCE(1,2)"}
+    body, report = exported(engines, cells, columns_max=4)
+    sheet = read(body).active
+    assert {cell: sheet[cell].value for cell in values} == values
+    assert sheet["C3"].value.ref == "C3:D3"
+    [lost] = report.findings
+    assert (lost.code, lost.where) == ("beyond-formulas", [f"Sheet1!{cell}" for cell in ("A1", "A2", "A3", "B2", "D1")])
+
+
+def test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value(engines: EnginePool) -> None:
+    formulas = {"A1": "=YEARFRAC(0,365,3)", "B1": "=OFFSET(D1,0,0)", "C1": "=OFFSET(D2:D3,0,0)"}
+    cells = {**formulas, "D1": "'007", "D2": "'TRUE", "D3": "008", "D4": "=D1"}
+    body, report = exported(engines, cells, formats={"D3": 1})
+    sheet = read(body).active
+    values = {"A1": 1, "B1": "007", "C1": "TRUE", "C2": "008", "D4": "=D1"}
+    assert {cell: sheet[cell].value for cell in values} == values
+    [lost] = report.findings
+    assert (lost.code, lost.where) == ("formula-function", ["Sheet1!A1", "Sheet1!B1", "Sheet1!C1"])
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("SUM(xfd1:XFE3)", True), ("'S'!$XFE$1", True), ("A:XFE", True), ("YEAR(A1)+XFE1", True),
+        ("SUM(B1:B1048577)", True), ("1:1048577", True),
+        ('LEN("XFE1")', False), ("COLUMN(XFD:XFD)", False), ("B1048576*1048577", False), ("XFE1.x+ZZZ", False),
+        ("ZZZ!A1", False), ("YEAR(XEE5)", False),
+    ],
+)  # fmt: skip
+def test_a_file_cannot_contain_cells_after_column_xfd_and_row_1048576(formula: str, expected: bool) -> None:
+    assert exceeds_file(formula) is expected
+
+
+def test_an_export_leaves_out_rules_with_references_after_the_last_column_of_a_file() -> None:
+    allowance, findings = Allowance(math.inf, math.inf), Findings()
+    writer = SheetRepair("sheet0.xml", allowance, "Wide", Literals("strings.xml", allowance), set(), findings)
+    formats = "".join(
+        f'<conditionalFormatting sqref="{cells}"><cfRule type="expression"><formula>{formula}</formula></cfRule>'
+        "</conditionalFormatting>"
+        for cells, formula in (("A1", "$XFE$1&gt;1"), ("A2", "$XFD$1&gt;1"))
+    )
+    rules = "".join(
+        f'<dataValidation sqref="{cells}" type="decimal"><formula1>1</formula1><formula2>{formula}</formula2>'
+        "</dataValidation>"
+        for cells, formula in (("B1", "B1048577+XFE1"), ("B2", "B1048576"))
+    )
+    part = f'{formats}<dataValidations count="2">{rules}</dataValidations>'
+    written = writer.rewritten([f'<worksheet xmlns="{MAIN}"><sheetData/>{part}</worksheet>'.encode()])
+    assert re.findall('sqref="([^"]*)"', written) == ["A2", "B2"]
+    assert writer.validations == 2
+    [lost] = findings.report().findings
+    assert (lost.code, lost.where) == ("beyond-ranges", ["Wide!A1", "Wide!B1"])
+
+
+def test_an_export_leaves_out_series_of_charts_with_cells_after_the_last_column_of_a_file() -> None:
+    findings = Findings()
+    series = "".join(
+        f"<c:ser><c:cat><c:strRef><c:f>{label}</c:f></c:strRef></c:cat>"
+        f"<c:val><c:numRef><c:f>{values}</c:f></c:numRef></c:val></c:ser>"
+        for label, values in (("S!XFE1", "S!A1"), ("S!A2", "S!XFD2"), ("S!A3", "S!A3:XFE3"))
+    )
+    part = f'<c:chart xmlns:c="{CHART}"><c:barChart>{series}</c:barChart></c:chart>'
+    written = ChartRepair("chart1.xml", Allowance(math.inf, math.inf), findings).rewritten([part.encode()])
+    assert re.findall("<c:f>([^<]*)", written) == ["S!A2", "S!XFD2"]
+    assert written.endswith("</c:ser></c:barChart></c:chart>")
+    [lost] = findings.report().findings
+    assert (lost.code, lost.count, lost.where) == ("beyond-series", 2, ["S!XFE1", "S!A3:XFE3"])
 
 
 def test_an_export_retains_the_last_columns_of_a_range_that_exceeds_a_file() -> None:

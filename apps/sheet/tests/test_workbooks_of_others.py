@@ -357,3 +357,26 @@ def test_the_namespace_of_an_unknown_element_is_not_declared_by_its_string() -> 
     text = f'<sst xmlns="{MAIN}"><si><t>a</t><x:mark xmlns:x="urn:x"/></si></sst>'
     written = StringsWriter("sharedStrings.xml", Allowance(), Findings()).rewritten([text.encode()])
     assert written.endswith('<si><t xml:space="preserve">a</t></si></sst>')
+
+
+def test_an_extension_of_a_text_style_is_left_out_of_the_style_and_of_its_copy() -> None:
+    extension = '<extLst><ext xmlns:x="urn:x"><x:mark/><xf/></ext></extLst>'
+    style = f'<xf numFmtId="49" xmlns:y="urn:y" y:z="1"><alignment/>{extension}</xf>'
+    text = f'<styleSheet xmlns="{MAIN}"><cellXfs count="1">{style}</cellXfs></styleSheet>'
+    writer = StylesWriter("styles.xml", Allowance())
+    written = writer.rewritten([text.encode()])
+    assert re.findall("<xf .*?</xf>", written) == [
+        f'<xf xmlns:y="urn:y" numFmtId="{number}" y:z="1"><alignment></alignment></xf>' for number in (49, 0)
+    ]
+    assert written.endswith("</xf></cellXfs></styleSheet>")
+    assert (writer.count, writer.twins) == (1, {0: 1})
+
+
+def test_a_subtotal_is_imported_as_a_subtotal(sheets: Sheets) -> None:
+    cells = ('<c r="A1"><v>1</v></c>', '<c r="B1"><v>2</v></c>')
+    subtotals = ('<c r="C1"><f>SUBTOTAL(9,A1:B1)</f><v>3</v></c>', '<c r="D1"><f>1+SUBTOTAL(109,A1:C1)</f><v>4</v></c>')
+    sheet = opened(sheets, package({"S": rows(*cells, *subtotals)}))
+    assert [sheet.get(cell).content for cell in ("C1", "D1")] == ["=SUBTOTAL(9,A1:B1)", "=1+SUBTOTAL(109,A1:C1)"]
+    assert values(sheet, "C1", "D1") == [3, 4]
+    assert not sheet.files.import_report().findings
+    assert reopened(sheet.export()).active["D1"].value == "=1+SUBTOTAL(109,A1:C1)"

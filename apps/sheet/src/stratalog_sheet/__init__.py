@@ -46,9 +46,10 @@ number_formats     the codes of number formats, for the engine and for workbooks
 array_ranges       the ranges of array formulas
 array_formulas     whether an exported formula computes with each cell of a range
 xlsx_export        export: the engine's output, repaired for other programs
-xlsx_repair        worksheets, drawings and charts of an export
+xlsx_repair        worksheets and shared strings of an export
+xlsx_figures       drawings and charts of an export
 workbook_names     defined names and tables, replaced in formulas
-formulas           the tokens of a formula, and its translation to another cell
+formulas           the tokens of a formula, its translation to another cell, and the limits of a file
 csv_files          CSV
 http               routes
 file_routes        routes of imports, exports and their reports

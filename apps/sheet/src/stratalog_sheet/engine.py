@@ -32,8 +32,9 @@ from stratalog_sheet.settings import EngineSettings
 __all__ = ["Engine", "engine_folder", "install_engine"]
 
 PROGRAM = Path(__file__).with_name("engine_process.py")
-# The page and the server's engines must rebase and refuse commands in the same way, so both load these files.
-SHARED = [Path(__file__).parent / "web" / name for name in ("rebase.js", "refusal.js", "trial.js")]
+# The page and the server's engines must rebase and refuse commands, and draw charts, in the same way. So both load
+# these files.
+SHARED = [Path(__file__).parent / "web" / name for name in ("rebase.js", "refusal.js", "trial.js", "charts.js")]
 LENGTHS = struct.Struct(">II")
 WORKBOOK_CALLS = ("importXlsx", "exportXlsx", "brokenFormulas")
 ANSWER_SECONDS = 2

@@ -10,7 +10,20 @@ import msgspec
 from stratalog_sheet.cells import cell_name
 from stratalog_sheet.limits import SHEET_REPORT_CELLS_MAX
 
-__all__ = ["FileFinding", "FileReport", "Findings", "broken_formulas", "other_values", "report_in", "unread_formats"]
+__all__ = [
+    "LAST_LINES",
+    "FileFinding",
+    "FileReport",
+    "Findings",
+    "broken_formulas",
+    "formulas_as_values",
+    "other_values",
+    "report_in",
+    "unread_formats",
+]
+
+LAST_LINES = "column XFD or row 1,048,576"
+"""The last column and row that an .xlsx file can contain, in the texts of findings."""
 
 
 class FileFinding(msgspec.Struct, frozen=True):
@@ -72,6 +85,18 @@ def broken_formulas(broken: Mapping[str, Any]) -> list[FileFinding]:
 def other_values(others: Mapping[str, Any]) -> list[FileFinding]:
     """Return one finding for all formulas whose value differs from the file's value; an empty list if none differs."""
     return _of_cells(others, "formula-value", "formulas give another value here than in the file")
+
+
+def formulas_as_values(beyond: Mapping[str, Any], unknown: Mapping[str, Any]) -> list[FileFinding]:
+    """Return the findings for formulas that an export has only as values.
+
+    The formulas in ``beyond`` need cells that a file cannot contain. The formulas in ``unknown`` have functions that
+    .xlsx lacks.
+    """
+    return [
+        *_of_cells(beyond, "beyond-formulas", f"formulas that need cells after {LAST_LINES} are written as values"),
+        *_of_cells(unknown, "formula-function", "formulas with functions that .xlsx lacks are written as values"),
+    ]
 
 
 def unread_formats(unread: Sequence[str], codes: Mapping[str, str]) -> list[FileFinding]:

@@ -1,4 +1,4 @@
-"""Formulas in the notation of workbooks: their tokens, and their translation to another cell."""
+"""Formulas in the notation of workbooks: their tokens, their translation to another cell, and the limits of a file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,25 @@ import msgspec
 
 from stratalog_sheet.cells import column_name, column_number
 
-__all__ = ["Token", "quote_sheet", "shift", "tokens", "unquote_sheet", "without_single_ranges"]
+__all__ = [
+    "COLUMNS_MAX",
+    "ROWS_MAX",
+    "Token",
+    "exceeds_file",
+    "quote_sheet",
+    "shift",
+    "tokens",
+    "unquote_sheet",
+    "without_single_ranges",
+]
 
 COLUMNS_MAX = 16_384
 ROWS_MAX = 1_048_576
+"""The largest sheet that an .xlsx file can contain. The engine's sheets can have more columns."""
+
+_LARGE = re.compile(r"(?<![A-Za-z])[X-Zx-z][A-Za-z]{2}(?![A-Za-z])|[0-9]{7}")
+"""A part of each reference to a column or row that a file cannot contain. Few other formulas have such a text."""
+
 
 _TOKEN = re.compile(
     r"""
@@ -65,6 +80,11 @@ def without_single_ranges(formula: str) -> str:
     return "".join(piece.text for position, piece in enumerate(pieces) if position not in left_out)
 
 
+def exceeds_file(formula: str) -> bool:
+    """Return whether a formula or a range refers to columns or rows that a file cannot contain."""
+    return _LARGE.search(formula) is not None and any(map(_exceeds_file, tokens(formula)))
+
+
 def quote_sheet(name: str) -> str:
     """Return a sheet's name in the form that formulas have before the exclamation mark."""
     if re.fullmatch(r"[^\W\d]\w*", name) and not _CORNER.fullmatch(name):
@@ -75,6 +95,13 @@ def quote_sheet(name: str) -> str:
 def unquote_sheet(text: str) -> str:
     """Return the sheet's name without the quoting of formulas."""
     return text[1:-1].replace("''", "'") if text.startswith("'") else text
+
+
+def _exceeds_file(token: Token) -> bool:
+    if token.kind not in ("cell", "columns", "rows"):
+        return False
+    columns, rows = re.findall("[A-Za-z]+", token.text), re.findall("[0-9]+", token.text)
+    return any(column_number(letters) >= COLUMNS_MAX for letters in columns) or any(int(row) > ROWS_MAX for row in rows)
 
 
 def _bare(cell: str) -> str:

@@ -10,6 +10,8 @@ from stratalog.errors import NotFound, VersionForgotten
 from stratalog_sheet.csv_files import write_csv
 from stratalog_sheet.events import Fact, Imported, fact_of
 from stratalog_sheet.file_reports import FileReport, report_in
+from stratalog_sheet.formulas import COLUMNS_MAX, ROWS_MAX
+from stratalog_sheet.limits import SHEET_REPORT_CELLS_MAX
 from stratalog_sheet.xlsx_export import write_workbook
 
 __all__ = ["SheetFiles"]
@@ -49,7 +51,8 @@ class SheetFiles:
 
     def export(self, at: int | None = None) -> tuple[bytes, FileReport]:
         """Return a version as an .xlsx workbook, and the losses of the export."""
-        return write_workbook(self._query(at, "exportXlsx"))
+        bounds = {"limit": SHEET_REPORT_CELLS_MAX, "columns": COLUMNS_MAX, "rows": ROWS_MAX}
+        return write_workbook(self._query(at, "exportXlsx", **bounds))
 
     def csv(self, *, sheet: str | None = None, at: int | None = None) -> bytes:
         """Return one of the workbook's sheets as CSV in UTF-8. Raises NotFound.

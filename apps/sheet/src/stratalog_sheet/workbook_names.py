@@ -25,9 +25,10 @@ In such a workbook, the engine reads every bracket as a table reference, even in
 """
 
 NEW_FUNCTION = re.compile(r"^(?:_xlfn\.|_xlws\.|_xlpm\.)+", re.IGNORECASE)
-NEEDS_WORK = re.compile(r"\[|_xl|LOG10", re.IGNORECASE)
-# The engine reads LOG10 as a cell. LOG without a base means the same.
-RENAMED = {"LOG10": "LOG"}
+NEEDS_WORK = re.compile(r"\[|_xl|LOG10|SUBTOTAL", re.IGNORECASE)
+# The engine reads LOG10 as a cell. LOG without a base means the same. The engine also imports `SUBTOTAL(9,` as `SUM(`,
+# which includes other subtotals and hidden rows. The engine does not find, and later removes, a name with a space.
+RENAMED = {"LOG10": "LOG", "SUBTOTAL": "SUBTOTAL "}
 RANGE = re.compile(
     r"(?P<sheet>'(?:[^']|'')+'|[^\W\d][\w.]*)!"
     r"(?P<range>\$[A-Z]{1,3}\$[0-9]+(?::\$[A-Z]{1,3}\$[0-9]+)?|\$[A-Z]{1,3}:\$[A-Z]{1,3})"

@@ -17,12 +17,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from stratalog_sheet.file_reports import FileReport, Findings
-from stratalog_sheet.formulas import quote_sheet, tokens, unquote_sheet
+from stratalog_sheet.file_reports import LAST_LINES, FileReport, Findings, formulas_as_values
+from stratalog_sheet.formulas import exceeds_file, quote_sheet, tokens, unquote_sheet
 from stratalog_sheet.number_formats import file_code
+from stratalog_sheet.xlsx_figures import ChartRepair, DrawingRepair
 from stratalog_sheet.xlsx_markup import Allowance
 from stratalog_sheet.xlsx_parts import StylesWriter
-from stratalog_sheet.xlsx_repair import DrawingRepair, Literals, OrderRepair, SheetRepair, is_after_last_column
+from stratalog_sheet.xlsx_repair import Literals, SheetRepair
 
 __all__ = ["write_workbook"]
 
@@ -47,10 +48,12 @@ NORMAL = (
 def write_workbook(written: Mapping[str, Any]) -> tuple[bytes, FileReport]:
     """Return the engine's output as an .xlsx file, and the report of losses. Equal outputs become equal bytes.
 
-    ``written`` has the ``files``, the ``names`` of ranges, and facts about each of the ``sheets``, in order.
+    ``written`` has the ``files``, the ``names`` of ranges, facts about each of the ``sheets``, in order, and the
+    formulas that the engine wrote as ``values``.
     """
     export = _Export(written)
-    return export.packed(), export.findings.report()
+    packed, losses = export.packed(), export.findings.report().findings
+    return packed, FileReport([*losses, *formulas_as_values(**written["values"])])
 
 
 class _Export:
@@ -88,7 +91,7 @@ class _Export:
             if match := SHEET.fullmatch(path):
                 self._repair_sheet(path, self._sheets[int(match[1])], strings, styles.text_styles)
             elif path.startswith("xl/charts/chart"):
-                writer = OrderRepair(path, _unbounded())
+                writer = ChartRepair(path, _unbounded(), self.findings)
                 self._parts[path] = HEAD + writer.rewritten([_with_file_codes(self._parts[path]).encode()])
             elif path in self._parts:  # the repair of a sheet may have removed a table
                 self._parts[path] = self._parts[path].strip()
@@ -125,9 +128,9 @@ class _Export:
         for target in TARGET.findall(self._parts.get(_links_of(sheet_path), "")):
             path = _goal(sheet_path, target)
             match = TABLE_RANGE.search(self._parts.get(path, "")) if path.startswith("xl/tables/") else None
-            if match and is_after_last_column(match[1]):
+            if match and exceeds_file(match[1]):
                 del self._parts[path]
-                text = "tables with columns after column XFD are left out"
+                text = f"tables that need cells after {LAST_LINES} are left out"
                 self.findings.add("beyond-tables", text, f"{sheet}!{match[1]}")
 
     def _drop_links(self, path: str) -> set[str]:
@@ -170,8 +173,8 @@ class _Export:
         if sheet not in listed:
             self.findings.add("name", "names of ranges in missing sheets are left out", name)
             return ""
-        if is_after_last_column(cells):
-            self.findings.add("name", "names of ranges after column XFD are left out", name)
+        if exceeds_file(cells):
+            self.findings.add("name", f"names of ranges after {LAST_LINES} are left out", name)
             return ""
         called = _unescaped(written[listed.index(sheet)])
         return f"<definedName name={quoteattr(name)}>{escape(quote_sheet(called))}!{_fixed(cells)}</definedName>"

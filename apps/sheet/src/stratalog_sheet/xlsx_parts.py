@@ -168,7 +168,7 @@ class StylesWriter(PartWriter):
 
     def start(self, name: str, attributes: Attributes) -> None:
         """Record the format of each cell style, and copy each text style with the general format."""
-        if name == "extLst":
+        if self.is_skipping or name == "extLst":
             self.skip()
             return
         self._write_built_in(name)
@@ -184,11 +184,10 @@ class StylesWriter(PartWriter):
             if number in self._built_in and number not in self._formats:
                 attributes = {**attributes, "numFmtId": str(OWN_FORMATS + number)}
             if self._styles - 1 in self.text_styles:
-                self._twin = [f"<xf{attribute_text({**attributes, 'numFmtId': '0'})}>"]
                 super().start(name, attributes)
+                general = {**self.declared, **attributes, "numFmtId": "0"}
+                self._twin = [f"<xf{attribute_text(general)}>"]
                 return
-        if self._twin is not None:
-            self._twin.append(f"<{name}{attribute_text(attributes)}>")
         super().start(name, attributes)
         self._is_before_formats = name == "styleSheet"
         if name == "numFmts":
@@ -205,17 +204,21 @@ class StylesWriter(PartWriter):
 
     def end(self, name: str) -> None:
         """End an element. After the last cell style, write the copies of the text styles."""
-        if self._twin is not None:
-            self._twin.append(f"</{name}>")
-        if name == "xf" and self._twin is not None:
-            self._twin_texts.append("".join(self._twin))
-            self._twin = None
-        if name == "cellXfs":
+        if name == "cellXfs" and not self.is_skipping:
             self._in_cell_formats = False
             self.count = self._styles
             self.twins = {style: self._styles + number for number, style in enumerate(sorted(self.text_styles))}
             self.write("".join(self._twin_texts))
         super().end(name)
+        if name == "xf" and self._twin is not None and not self.is_skipping:
+            self._twin_texts.append("".join(self._twin))
+            self._twin = None
+
+    def write(self, text: str) -> None:
+        """Append markup, also to the copy of a text style."""
+        super().write(text)
+        if self._twin is not None:
+            self._twin.append(text)
 
     def _note(self, number: int) -> None:
         code = self._formats.get(number)

@@ -1,4 +1,4 @@
-"""Repair of exported parts: the engine's worksheets, drawings and charts, changed so that other programs open them."""
+"""Repair of exported parts: the engine's worksheets and shared strings, changed so that other programs open them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from xml.sax.saxutils import escape
 
 from stratalog_sheet.array_formulas import is_array
 from stratalog_sheet.cells import column_name, column_number, parse_cell
-from stratalog_sheet.file_reports import Findings
-from stratalog_sheet.formulas import tokens
+from stratalog_sheet.file_reports import LAST_LINES, Findings
+from stratalog_sheet.formulas import COLUMNS_MAX, ROWS_MAX, exceeds_file
 from stratalog_sheet.xlsx_markup import MAIN, Allowance, Attributes, PartReader, PartWriter, attribute_text
 
-__all__ = ["DrawingRepair", "Literals", "OrderRepair", "SheetRepair", "is_after_last_column"]
+__all__ = ["Literals", "OrderRepair", "SheetRepair"]
 
 HOLE_MAX = 90
 RULE_OF_DATES = " date"
@@ -22,10 +22,6 @@ RULE_OF_DATES = " date"
 LIST_CHARACTERS_MAX = 255
 """Excel refuses a file with a longer list of values in a validation."""
 
-FILE_COLUMNS_MAX = 16_384
-FILE_ROWS_MAX = 1_048_576
-"""The largest sheet that an .xlsx file can contain. The engine's sheets can have more columns."""
-
 RANGES: Mapping[str, str] = {
     "mergeCell": "ref",
     "hyperlink": "ref",
@@ -33,6 +29,9 @@ RANGES: Mapping[str, str] = {
     "dataValidation": "sqref",
 }
 """The elements of a worksheet that apply to ranges, each with the attribute that has its ranges."""
+
+FORMULAS = ("formula", "formula1", "formula2")
+"""The elements of a worksheet that have the formulas of conditional formats and validations."""
 
 LISTS = ("mergeCells", "hyperlinks", "dataValidations", "tableParts")
 """The elements that Excel refuses if they are empty."""
@@ -196,6 +195,7 @@ class SheetRepair(OrderRepair):
         self._text: list[str] | None = None
         self._is_rule = False
         self._has_long_list = False
+        self._ranged = ("", "")
         self._beyond = ""
 
     def start(self, name: str, attributes: Attributes) -> None:
@@ -213,12 +213,12 @@ class SheetRepair(OrderRepair):
                 attributes = {key: value for key, value in attributes.items() if value}
             super().start(name, self._within_file(name, attributes))
         else:
-            if name in ("formula1", "formula2"):
+            if name in FORMULAS:
                 self._text = []
             if _is_beyond(name, attributes) or (name == "tablePart" and attributes["r:id"] in self._missing):
                 self._beyond = name
             elif name == "col":
-                attributes |= {"max": str(min(int(attributes["max"]), FILE_COLUMNS_MAX))}
+                attributes |= {"max": str(min(int(attributes["max"]), COLUMNS_MAX))}
             if name == "cfRule" and attributes.get("operator") not in OPERATORS:
                 attributes.pop("operator", None)
             super().start(name, attributes)
@@ -240,10 +240,12 @@ class SheetRepair(OrderRepair):
                 self._cell[name] = "".join(self._text or [])
             self._text = None
             return
-        if name in ("formula1", "formula2") and self._is_rule:
+        if name in FORMULAS:
             text, self._text = "".join(self._text or []), None
             super().end(name)
-            self._has_long_list |= text.startswith('"') and len(text) - 2 > LIST_CHARACTERS_MAX
+            self._has_long_list |= self._is_rule and text.startswith('"') and len(text) - 2 > LIST_CHARACTERS_MAX
+            if exceeds_file(text):
+                self._leave_out()
             return
         is_empty = name in LISTS and not self._open[-1][1]
         super().end(name)
@@ -259,31 +261,32 @@ class SheetRepair(OrderRepair):
     def _within_file(self, name: str, attributes: Attributes) -> Attributes:
         """Return the attributes with the ranges that a file can contain. Report an element without such a range."""
         key = RANGES[name]
+        self._ranged = name, attributes[key]
         ranges = " ".join(filter(None, map(_clipped, attributes[key].split())))
         if not ranges:
-            self._beyond = name
-            text = "merges, links, formats and validations after column XFD are left out"
-            self._findings.add("beyond-ranges", text, f"{self._sheet}!{attributes[key]}")
+            self._leave_out()
         return attributes | {key: ranges or attributes[key]}
+
+    def _leave_out(self) -> None:
+        """Leave out the open element that applies to ranges, and report it."""
+        if not self._beyond:
+            self._beyond, ranges = self._ranged
+            text = f"merges, links, formats and validations that need cells after {LAST_LINES} are left out"
+            self._findings.add("beyond-ranges", text, f"{self._sheet}!{ranges}")
 
     def _write_cell(
         self, attributes: Attributes, formula: str | None, of_formula: Attributes, value: str | None
     ) -> None:
         column, row = parse_cell(attributes["r"])
-        if column >= FILE_COLUMNS_MAX or row >= FILE_ROWS_MAX:
+        if column >= COLUMNS_MAX or row >= ROWS_MAX:
             if formula is not None or value is not None:
-                text = "cells after column XFD or row 1,048,576 are left out"
+                text = f"cells after {LAST_LINES} are left out"
                 self._findings.add("beyond", text, f"{self._sheet}!{attributes['r']}")
             return
         retained: Attributes = {name: attributes[name] for name in ("r", "s") if name in attributes}
         kind = attributes.get("t", "n")
         if formula is None:
             kind, value = self._literal(attributes, value)
-            self._write(retained, kind, "", value)
-        elif any(is_after_last_column(token.text) for token in tokens(formula) if token.kind in ("cell", "columns")):
-            text = "formulas with references after column XFD are written as values"
-            self._findings.add("beyond-formulas", text, f"{self._sheet}!{attributes['r']}")
-            kind, value = _computed(kind, value)
             self._write(retained, kind, "", value)
         else:
             ref = of_formula.get("ref", retained["r"])
@@ -314,26 +317,21 @@ class SheetRepair(OrderRepair):
         self.write(f"<c{attribute_text(attributes)}>{formula}{shown}</c>")
 
 
-def is_after_last_column(cells: str) -> bool:
-    """Return whether a range has columns that a file cannot contain."""
-    return any(column_number(letters) >= FILE_COLUMNS_MAX for letters in re.findall("[A-Za-z]+", cells))
-
-
 def _is_beyond(name: str, attributes: Attributes) -> bool:
     """Return whether an element describes only columns or a row that a file cannot contain."""
     if name == "col":
-        return int(attributes["min"]) > FILE_COLUMNS_MAX
-    return name == "row" and int(attributes["r"]) > FILE_ROWS_MAX
+        return int(attributes["min"]) > COLUMNS_MAX
+    return name == "row" and int(attributes["r"]) > ROWS_MAX
 
 
 def _clipped(cells: str) -> str:
     """Return the part of a range that a file can contain; empty if there is none. A range of rows has no columns."""
     first, _, last = cells.partition(":")
     columns = [column_number(part.rstrip(DIGITS)) for part in (first, last or first)]
-    if columns[1] < FILE_COLUMNS_MAX:
+    if columns[1] < COLUMNS_MAX:
         return cells
     row = last.lstrip(LETTERS)
-    return "" if columns[0] >= FILE_COLUMNS_MAX else f"{first}:{column_name(FILE_COLUMNS_MAX - 1)}{row}"
+    return "" if columns[0] >= COLUMNS_MAX else f"{first}:{column_name(COLUMNS_MAX - 1)}{row}"
 
 
 def _of_dates(attributes: Attributes) -> Attributes:
@@ -341,49 +339,6 @@ def _of_dates(attributes: Attributes) -> Attributes:
     if not attributes["sqref"].endswith(RULE_OF_DATES):
         return attributes
     return attributes | {"sqref": attributes["sqref"].removesuffix(RULE_OF_DATES), "type": "date"}
-
-
-class DrawingRepair(OrderRepair):
-    """Rewrites a drawing without the figures whose ids are ``missing`` or whose column a file cannot contain.
-
-    ``anchors`` counts the remaining figures.
-    """
-
-    def __init__(self, part: str, allowance: Allowance, missing: Collection[str]) -> None:
-        super().__init__(part, allowance)
-        self.anchors = 0
-        self._missing = missing
-        self._anchor: int | None = None
-        self._is_missing = False
-        self._corner = self._name = ""
-
-    def start(self, name: str, attributes: Attributes) -> None:
-        """Record where a figure begins, and whether its content is missing."""
-        self._name = name
-        if name in ("xdr:from", "xdr:to"):
-            self._corner = name
-        if name.endswith("Anchor"):
-            self._anchor, self._is_missing = len(self._out), False
-        if self._missing & {attributes.get("r:embed"), attributes.get("r:id")}:  # type: ignore[operator]
-            self._is_missing = True
-        super().start(name, attributes)
-
-    def text(self, text: str) -> None:
-        """Write text. Remove a figure that begins after the last column, and end other figures in the last column."""
-        if self._name == "xdr:col" and int(text) >= FILE_COLUMNS_MAX:
-            self._is_missing |= self._corner == "xdr:from"
-            text = str(FILE_COLUMNS_MAX - 1)
-        super().text(text)
-
-    def end(self, name: str) -> None:
-        """End an element. Remove a figure with missing content."""
-        self._name = ""
-        super().end(name)
-        if name.endswith("Anchor") and self._anchor is not None:
-            if self._is_missing:
-                del self._out[self._anchor :]
-            else:
-                self.anchors += 1
 
 
 def _computed(kind: str, value: str | None) -> tuple[str, str | None]:

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 
 from apps.sheet.tests.convergence.run import play
+from apps.sheet.tests.helpers import ENGINES
 from stratalog.errors import StratalogError
 from stratalog_sheet import EnginePool
 from stratalog_sheet.engine import install_engine
@@ -19,7 +20,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=250)
     asked = parser.parse_args()
     install_engine(print)
-    engines = EnginePool()
+    engines = EnginePool(ENGINES)
     total: Counter[str] = Counter()
     failed = []
     for seed in range(asked.seed, asked.seed + asked.runs):

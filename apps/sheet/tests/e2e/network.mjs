@@ -199,7 +199,7 @@ export const network = ({ url, story, two }) => ({
     const [request] = await Promise.all([ada.waitForRequest("**/load?at=3*"), move(ada, 3)]);
     // The page asks for the facts of a version after it has shown the version.
     await Promise.all([ada.waitForResponse("**/activity?before=5&limit=1*"), move(ada, 4)]);
-    const late = ada.waitForResponse((response) => response.request() === request);
+    const late = isFinished(ada, request);
     answer.open();
     await late;
     await showVersion(ada, 2);
@@ -218,7 +218,7 @@ export const network = ({ url, story, two }) => ({
     await ada.route("**/entries?after=1*", slow);
     const [request] = await Promise.all([ada.waitForRequest("**/entries?after=1*"), move(ada, 3)]);
     await showVersion(ada, 4);
-    const late = ada.waitForResponse((response) => response.request() === request);
+    const late = isFinished(ada, request);
     answer.open();
     await late;
     for (const text of ["fifth", "sixth"]) await people.write(url, story, "A1", text);
@@ -269,6 +269,9 @@ async function restoreWithPendingTexts({ url, story, two }, browser, texts) {
   await isSaved(tab);
   return [bob, tab, await windowOf(tab.context())];
 }
+
+/** Wait until a page has the whole response to a request. */
+const isFinished = (page, request) => page.waitForEvent("requestfinished", (each) => each === request);
 
 /** Return a promise that `open` resolves. */
 function gate() {

@@ -9,17 +9,43 @@ globalThis.bridge = (() => {
   // 22.9.2.19), and drops characters that XML does not allow. It fails on a validation whose date is a formula, or is
   // relative, such as the last week.
   class Export extends UIPlugin {
+    static getters = ["getFormulasWrittenAsValues"];
+
     exportForExcel({ sheets }) {
+      this.writtenAsValues = [];
       for (const sheet of sheets) {
-        const { cells, cellValues } = sheet;
+        const { id, cells, cellValues } = sheet;
+        this.noteValues(sheet);
+        for (const [name, value] of Object.entries(cellValues)) {
+          if (typeof value !== "string") continue;
+          if (cells[name] === value && this.isTextOfFormula(id, name)) cells[name] = `'${value}`;
+          cellValues[name] = escaped(value);
+        }
         for (const [name, content] of Object.entries(cells)) {
           if (content && !content.startsWith("=") && !links.isMarkdownLink(content)) cells[name] = escaped(content);
         }
-        for (const [name, value] of Object.entries(cellValues)) {
-          if (typeof value === "string") cellValues[name] = escaped(value);
-        }
         sheet.dataValidationRules = sheet.dataValidationRules.map(withNumbers);
       }
+    }
+
+    noteValues({ id, cells }) {
+      for (const cell of this.getters.getCells(id)) {
+        if (!cell.isFormula || cell.compiledFormula.isBadExpression) continue;
+        const position = this.getters.getCellPosition(cell.id);
+        if (!cells[helpers.toXC(position.col, position.row)]?.startsWith("=")) this.writtenAsValues.push(position);
+      }
+    }
+
+    /** Whether a value is a text that the engine would export as it reads typed texts: for example 007 as 7. */
+    isTextOfFormula(sheetId, name) {
+      const position = { sheetId, ...helpers.toCartesian(name) };
+      const { type, format } = this.getters.getEvaluatedCell(position);
+      return type === "text" && !format?.includes("@") && Boolean(this.getters.getCorrespondingFormulaCell(position));
+    }
+
+    /** Return the positions of the formulas that the last export contains only as values. */
+    getFormulasWrittenAsValues() {
+      return this.writtenAsValues;
     }
   }
   registries.featurePluginRegistry.add("stratalog_export", Export);
@@ -118,6 +144,20 @@ globalThis.bridge = (() => {
       if (answer.count++ < limit) answer.cells.push({ sheet: getters.getSheetName(sheetId), col, row });
     };
     return { answer, add };
+  }
+
+  // Return the formulas that have operands, or that spill, after the last column or row that a file can contain.
+  function wideFormulas(getters, columns, rows) {
+    const exceeds = ({ right, bottom }) => right >= columns || bottom >= rows;
+    const wide = new Set();
+    const cells = getters.getSheetIds().flatMap((sheet) => getters.getCells(sheet));
+    for (const { id, compiledFormula } of cells.filter(({ isFormula }) => isFormula)) {
+      const names = compiledFormula.getNamedRangesInFormula(getters);
+      const zones = [...names.map(({ range }) => range), ...compiledFormula.rangeDependencies].map(({ zone }) => zone);
+      const spill = getters.getSpreadZone(getters.getCellPosition(id));
+      if ((spill ? [spill, ...zones] : zones).some(exceeds)) wide.add(compiledFormula);
+    }
+    return wide;
   }
 
   // Return whether a value equals the value in a file. Numbers may differ slightly, because another program may have
@@ -268,10 +308,19 @@ globalThis.bridge = (() => {
       }
       return others.answer;
     },
-    async exportXlsx({ key }) {
+    // Return the parts of a workbook with at most so many `columns` and `rows`. List the formulas written as values.
+    async exportXlsx({ key, limit, columns, rows }) {
       const { model } = openModel(key);
-      const { files } = await model.exportXLSX();
       const { getters } = model;
+      const wide = wideFormulas(getters, columns, rows);
+      // The engine writes such a formula as values, in each cell of its spill.
+      for (const formula of wide) formula.areAllFunctionsExportableToExcel = () => false;
+      const { files } = await model.exportXLSX().finally(() => {
+        for (const formula of wide) delete formula.areAllFunctionsExportableToExcel;
+      });
+      const [beyond, unknown] = [counted(getters, limit), counted(getters, limit)];
+      for (const position of getters.getFormulasWrittenAsValues())
+        (wide.has(getters.getCell(position).compiledFormula) ? beyond : unknown).add(position);
       const names = getters.getNamedRanges().map(({ name, range }) => [name, getters.getRangeString(range)]);
       const pivots = getters.getPivotIds().length;
       const sheets = getters.getSheetIds().map((id, position) => ({
@@ -280,7 +329,8 @@ globalThis.bridge = (() => {
         validations: getters.getDataValidationRules(id).length,
         pivots: position ? 0 : pivots,
       }));
-      return { files, names: Object.fromEntries(names), sheets };
+      const values = { beyond: beyond.answer, unknown: unknown.answer };
+      return { files, names: Object.fromEntries(names), sheets, values };
     },
   };
 

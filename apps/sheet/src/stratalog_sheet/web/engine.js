@@ -1,7 +1,8 @@
-// Engine: o-spreadsheet's model, as this page uses it. In this page, only this file, rebase.js, refusal.js and trial.js
-// use the engine's private names, except for `model.session`, which other files use, too. The engine's version is
-// pinned, and apps/sheet/tests/test_e2e.py tests the uses of private names.
+// Engine: o-spreadsheet's model, as this page uses it. In this page, only this file, rebase.js, refusal.js, trial.js
+// and charts.js use the engine's private names, except for `model.session`, which other files use, too. The engine's
+// version is pinned, and apps/sheet/tests/test_e2e.py tests the uses of private names.
 
+import "./charts.js";
 import "./rebase.js";
 import "./refusal.js";
 import "./trial.js";

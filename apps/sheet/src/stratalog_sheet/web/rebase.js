@@ -7,7 +7,9 @@
 {
   /** Marks an ordered undo. All clients of a log execute an undo without this mark in the engine's own way. */
   const IN_ORDER = "ordered";
-  const { Model, registries } = globalThis.o_spreadsheet;
+  /** The revision of a workbook that the engine has read from a file. */
+  const OF_ANOTHER_PROGRAM = "START_REVISION";
+  const { Model, helpers, registries } = globalThis.o_spreadsheet;
   const { session } = new Model();
   const Session = Object.getPrototypeOf(session);
   const Tree = Object.getPrototypeOf(session.revisions.tree);
@@ -270,6 +272,37 @@
     }
   }
 
+  /**
+   * Leaves the borders of a loaded state as they are. The engine extends the borders of a merge to all its cells, and
+   * leaves only one of two borders between two cells, also when it loads a state. It needs to do this only for a
+   * workbook of another program: docs/concepts/sheet-engine-reports.md.
+   */
+  class Borders extends registries.corePluginRegistry.get("borders") {
+    import(data) {
+      if (data.revisionId === OF_ANOTHER_PROGRAM) return super.import(data);
+      this.setBorder = (sheetId, col, row, border) =>
+        this.history.update("borders", sheetId, col, row, helpers.deepCopy(border));
+      super.import({ ...data, sheets: data.sheets.map((sheet) => ({ ...sheet, merges: [] })) });
+      delete this.setBorder;
+    }
+  }
+
+  /**
+   * Return a plugin that copies its rules before it changes their ranges and formulas. The engine changes a rule in
+   * place, but a rule shares its formulas with the command that added it, and with its copies in duplicated sheets:
+   * docs/concepts/sheet-engine-reports.md.
+   */
+  const copying = (Plugin, rules) =>
+    class extends Plugin {
+      adaptRanges(adapters) {
+        for (const sheetId in this[rules]) this.history.update(rules, sheetId, helpers.deepCopy(this[rules][sheetId]));
+        super.adaptRanges(adapters);
+      }
+    };
+
+  for (const [name, rules] of [["conditional formatting", "cfRules"], ["dataValidation", "rules"]])
+    registries.corePluginRegistry.replace(name, copying(registries.corePluginRegistry.get(name), rules));
+  registries.corePluginRegistry.replace("borders", Borders);
   registries.corePluginRegistry.replace("merge", Merges);
   registries.featurePluginRegistry.remove("subtotal_evaluation");
   registries.statefulUIPluginRegistry.add("stratalog_subtotals", Subtotals);
