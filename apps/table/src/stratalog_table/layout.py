@@ -1,7 +1,8 @@
 """The layout of a table's state: the keys of its document and the content of its rows. See `formats/table.md`.
 
-The rows of leaves are in the order of the leaves' key ranges. The rows of the references on a leaf follow the leaf's
-row. So a query of a range of keys reads a range of rows.
+The rows of leaves are in the order of their upper bounds in the first key column, cut after 64 characters. The rows of
+the references on a leaf follow the leaf's row, and precede the rows of leaves with a higher cut bound. So a query of a
+range of keys reads a range of rows, unless the tree is split on a column other than the first.
 
 A clear deletes no rows of files, references and jobs. It increments the numbers in the names of the collections, and
 `purge` deletes the rows under the old numbers.
