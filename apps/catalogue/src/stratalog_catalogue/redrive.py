@@ -67,7 +67,8 @@ def _try(
     if letter.id.startswith(SOURCES) and letter.size is not None:
         reason = _take_stored_body(records, source, letter)
         if source.complete and not reason:
-            # The poll that made the letter deleted no record, because its state was not complete.
+            # The poll that made the letter deleted no record, because a record of the source's state had failed. So the
+            # next poll must read this state again.
             read_state_again(records, source)
         return reason
     if source.name not in polled:
@@ -78,7 +79,7 @@ def _try(
 def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> str:
     """Read a letter's body with the source's present settings, and store the body's record or records.
 
-    Return the reason of a failure, or "".
+    If the letter names an encoding, it replaces the encoding in the settings. Return the reason of a failure, or "".
     """
     failure = failure_of(letter)
     if failure is None:
@@ -175,8 +176,9 @@ def _encoding_of_part(source: Source, failure: IngestFailure, pieces: Iterable[b
     """Return the encoding of a record or row that was split off its document."""
     if failure.encoding or not source.encoding:
         return failure.encoding or source.encoding
-    # The text was read as UTF-8. If it is valid UTF-8, this was probably right: earlier builds named no encoding if a
-    # byte order mark named UTF-8. Other text needs the encoding that was declared since.
+    # The letter names no encoding, so the text was read as UTF-8. If the text is valid UTF-8, UTF-8 is probably right:
+    # earlier builds stored no encoding if a byte order mark named UTF-8. Other text needs the encoding in the settings,
+    # which was declared after the failure.
     return UTF8 if is_utf8(pieces) else source.encoding
 
 

@@ -72,7 +72,10 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the table declares its value columns."""
 
     retention_days: int = 0
-    """The minimum number of days that data files stay after the last version that needs them. 0 means no minimum."""
+    """The minimum number of days that data files stay after the last version that needs them.
+
+    A collection also keeps files for the age that its caller gives. With 0 only this age counts.
+    """
 
     @property
     def layout(self) -> Layout:
@@ -104,7 +107,10 @@ class Layout(msgspec.Struct, frozen=True):
         return f"partition{self.tree}/{id}"
 
     def file(self, filename: str = "") -> str:
-        """Return the key of a tracked file. The row is the file's only partition, or the number of its partitions."""
+        """Return the key of a tracked file.
+
+        The row is the id of the file's partition if the file never had several, else the number of its partitions.
+        """
         return f"file{self.files}/{filename}"
 
     def location(self, filename: str, partition: str = "") -> str:
@@ -119,7 +125,7 @@ class Layout(msgspec.Struct, frozen=True):
         return f"unreferenced{self.files}/{filename}"
 
     def job(self, job: str, partition: str) -> str:
-        """Return the key whose row is the number of references of a partition that wait for a job."""
+        """Return the key whose row is the number of references on a partition that are assigned to a job."""
         return f"job{self.files}/{job}\t{partition}"
 
     def jobs(self) -> str:
