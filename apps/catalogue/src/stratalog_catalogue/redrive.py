@@ -10,7 +10,16 @@ import msgspec
 from stratalog import DeadLetter, Records, Store
 from stratalog_catalogue.encodings import UTF8, is_utf8
 from stratalog_catalogue.folder import Step, read_file, suffix_of, unpacked
-from stratalog_catalogue.ingest import IngestFailure, fail, failure_of, is_row_letter, resolve, take, take_record
+from stratalog_catalogue.ingest import (
+    IngestFailure,
+    fail,
+    failure_of,
+    is_row_letter,
+    metadata_of,
+    resolve,
+    take,
+    take_record,
+)
 from stratalog_catalogue.names import SOURCES, WORKS, source_of_letter
 from stratalog_catalogue.polls import Connect, forget_checkpoint, poll_source, read_state_again, reason_of
 from stratalog_catalogue.reconciliation import reconcile_records
@@ -87,7 +96,7 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
     if failure.document:
         return _take_document(records, source, letter, failure)
     if source.format == "file":
-        metadata = {"format": source.format}
+        metadata = metadata_of(source, SplitRecord(id=failure.id, metadata=failure.metadata))
         records.put_if_newer(letter.id, records.open_dead_letter(letter.id), failure.time_ms, metadata=metadata)
         resolve(records, letter.id)
         return ""
@@ -95,6 +104,7 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
     reason = "the body contains no record"
     for record in split(_single_record_source(source, failure, body), [body], failure.id):
         if isinstance(record, SplitRecord):
+            record = msgspec.structs.replace(record, metadata={**failure.metadata, **record.metadata})
             take_record(records, source, record, failure.time_ms)
             resolve(records, letter.id)
             return ""
