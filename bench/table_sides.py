@@ -1,9 +1,10 @@
 """The stores that `bench.table` compares: ours, two alternatives on the same ports, and a lower bound.
 
-All stores add files to a table, assign files to jobs, and replace a job's files by its output. All stores except the
-lower bound make the same checks. The stores use group commit, except `ItemEach` with the tuning 1. The leader waits for
-a batch of the same size as its last batch. Each alternative has three tunings, and the benchmark publishes the result
-of the best tuning. `bench.table_postgres` has another alternative.
+All stores except the lower bound add files to a table, assign files to jobs, and replace a job's files by its output,
+with the same checks. The lower bound commits one item for each of these calls. The stores use group commit, except
+`ItemEach` with the tuning 1. The leader waits for a batch of the same size as its last batch. Each alternative has
+three tunings, and the benchmark publishes the result of the best tuning. `bench.table_postgres` has another
+alternative.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Side(Protocol):
         ...
 
     def assign(self, job: str, names: Sequence[str]) -> None:
-        """Assign files to a job. Raises if a file does not exist or belongs to another job."""
+        """Assign files to a job. Raises if a file does not exist or already has a job."""
         ...
 
     def replace(self, job: str, names: Sequence[str], output: str) -> None:
@@ -314,8 +315,8 @@ class _Together(Generic[T]):
         if self._contenders > 1:
             self._group_commit.await_others(self._contenders - 1, self._seconds)
         weight = self._weight(batch[0].wanted)
-        # The weight of a request is known only after `take`. So `weight_max` leaves room for the heaviest request: the
-        # replacement of a job's files.
+        # The weight of a request is known only after `take`. So `weight_max` leaves room for the heaviest request that
+        # the benchmark makes here: the replacement of a job's files.
         while len(batch) < self._limit and weight < self._weight_max and self._group_commit.take(batch):
             weight += self._weight(batch[-1].wanted)
         self._contenders = len(batch)

@@ -582,4 +582,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{TABLE}/table_commands.py", ALTERATION, ALTERATIONS),),
         (f"{TESTS}/test_cli.py::test_an_alteration_of_columns_and_retention_is_one_version",),
     ),
+    Removal(
+        "B755",
+        (
+            Edit(
+                f"{TABLE}/queries.py",
+                "            if parts[1] != edge_of_leaves:\n",
+                "            if len(parts) == 3:\n",
+            ),
+        ),
+        (f"{TESTS}/test_queries.py::test_a_range_query_returns_the_references_of_leaves_whose_ids_begin_alike",),
+    ),
 )

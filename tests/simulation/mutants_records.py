@@ -184,7 +184,7 @@ MUTANTS = (
         ("chain",),
     ),
     Mutant(
-        "records: floor stands on the wrong hash",
+        "records: floor with the hash of the wrong version",
         RecordsWorld,
         replaced(retention, "_on_base", _on_its_own_hash),
         ("chain",),
@@ -202,7 +202,7 @@ MUTANTS = (
         ("key-bound",),
     ),
     Mutant(
-        "records: update computed anew called a conflict",
+        "records: retried update with another body is a conflict",
         RecordsWorld,
         replaced(decisions, "same_request", _same_but_updates),
         ("honest-retry",),
@@ -221,7 +221,7 @@ MUTANTS = (
         ("dangling",),
     ),
     Mutant(
-        "records: doubt forgotten",
+        "records: put in doubt reported as failed",
         RecordsWorld,
         replaced(ConditionalAppend, "_verdict", lambda self, cause: cause),
         ("refused",),

@@ -52,6 +52,11 @@ def test_settings_and_letters_without_an_encoding_are_still_read() -> None:
     assert (letter.document, letter.encoding) == (False, "")
 
 
+def test_letters_without_metadata_are_still_read() -> None:
+    letter = msgspec.json.decode(GOLDEN["letter_before_metadata"], type=IngestFailure)
+    assert (letter.encoding, letter.metadata) == ("cp1252", {})
+
+
 def test_golden_ids_still_have_the_same_stored_form() -> None:
     assert [[id, stored_id(id)] for id, _ in GOLDEN["ids"]] == GOLDEN["ids"]
     assert (source_id("s", "a/b"), work_id("s", "a/b")) == ("source/s/a/b", "works/s/a/b")

@@ -88,6 +88,29 @@ def test_a_poll_after_the_redrive_of_a_complete_state_s_record_deletes_what_the_
     assert catalogue.poll().taken.read == 0
 
 
+def test_a_redriven_record_has_the_metadata_that_its_bytes_do_not_contain(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = {"format": "xml", "transformer": "plain", "records": "book", "id": "id", "complete": False}
+    catalogue.add("books", **books, time="changed")
+    book = "<b:book><b:id>1</b:id><b:changed>soon</b:changed></b:book>"
+    catalogue.write(f'<b:all xmlns:b="urn:b">{book}</b:all>', source="books", name="books.xml")
+    catalogue.add("scans", **{**LINES, "format": "file"})
+    name, long_id = b"a\xff", "/".join(["d" * 230] * 4)
+    catalogue.write("x", source="scans", name=os.fsdecode(name))
+    (catalogue.folder / "scans" / long_id).parent.mkdir(parents=True)
+    catalogue.write("x", source="scans", name=long_id)
+    with monkeypatch.context() as patched:
+        patched.setattr(Records, "put_if_newer", lambda *_, **__: raise_(LimitExceeded("too large", limit=1)))
+        assert [catalogue.poll(source).taken.failed for source in ("books", "scans")] == [1, 2]
+    catalogue.add("books", **books)
+    assert redriven(catalogue) == [True, True, True]
+    (stored,) = catalogue.ids("source/books/")
+    assert catalogue.records.stat(f"source/books/{stored}").metadata["namespaces"] == {"xmlns:b": "urn:b"}
+    scans = [catalogue.records.stat(f"source/scans/{id}").metadata for id in catalogue.ids("source/scans/")]
+    assert scans == [{"format": "file", "name_hex": name.hex()}, {"format": "file", "id": long_id}]
+
+
 def test_versions_in_another_encoding_are_compared_by_value(catalogue: Catalogue) -> None:
     catalogue.add("lines", **LINES, encoding="latin-1")
     for day, name in enumerate(("Caf\xe9", "Th\xe9"), 1):

@@ -15,6 +15,7 @@ from apps.table.tests.helpers import (
     TWO,
     assignment,
     children_of,
+    leaf,
     leaves,
     memory_store,
     new_file,
@@ -22,7 +23,7 @@ from apps.table.tests.helpers import (
     replacement,
     table_of,
 )
-from stratalog_table import Column, File, NewFile, Schema, Table
+from stratalog_table import Column, File, NewFile, Partition, Schema, Table
 from stratalog_table.model import Region, overlaps
 from stratalog_table.row_order import decode_key, encode_key, minimum_key
 
@@ -127,6 +128,27 @@ def test_a_range_query_is_correct_for_split_points_with_a_common_prefix(chance: 
         for high in [low + "a", low + "zz", None]:
             region = table.schema.region([(low, high)])
             assert found(table, region) == brute(table, region)
+
+
+def test_a_range_query_returns_the_references_of_leaves_whose_ids_begin_alike() -> None:
+    low, middle, high = ("", *(encode_key("string", "x" * 40 + end) for end in "ab"))
+    table = table_of(memory_store(), schema=Schema((Column("k", "string"),)))
+    table.initialise_partitions(
+        [
+            Partition("root", ((low, None),), None, ("left", "right"), 0),
+            Partition("left", ((low, high),), "root", ("p", "p-1"), 0),
+            leaf("p", low, middle, "left"),
+            leaf("p-1", middle, high, "left"),
+            leaf("right", high, None, "root"),
+        ]
+    )
+    table.add_files([new_file(f"{id}.parquet", partition=id) for id in ("p", "p-1", "right")])
+    held = table.at().in_range(table.schema.region([("", None)]))
+    assert {one.partition: [each.filename for each in one.references] for one in held} == {
+        "p": ["p.parquet"],
+        "p-1": ["p-1.parquet"],
+        "right": ["right.parquet"],
+    }
 
 
 @given(st.data())

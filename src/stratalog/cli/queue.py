@@ -29,7 +29,8 @@ __all__ = ["COMMANDS"]
 
 HEARTBEATS_PER_TIMEOUT = 4
 THREADS_ASIDE = RECEIVE_MESSAGES_MAX
-"""One thread for each coalesced message. Acknowledgements at the same time can share a transaction."""
+"""The worker combines up to this many messages into one entry, and acknowledges each message in a thread of its own.
+Acknowledgements at the same time can share a transaction."""
 
 
 @command("work", example="stratalog work myapp:app --store ./data")
@@ -50,7 +51,9 @@ THREADS_ASIDE = RECEIVE_MESSAGES_MAX
 def work(
     session: Session, application: str | None, drain: bool, visibility: float | None, metrics_port: int | None
 ) -> None:
-    """Apply the pushes that `stratalog serve --queued` has queued, until a signal; then finish the message in flight.
+    """Apply the pushes that `stratalog serve --queued` has queued, until a signal.
+
+    After a signal, the worker finishes the pushes in flight and releases its other messages.
 
     APPLICATION is the served application: a short name, or MODULE:NAME. Several workers may share a store. Each worker
     is a process of its own.
@@ -157,7 +160,7 @@ def _serve_metrics(store: Store, port: int) -> int:
 
 @contextmanager
 def _stopped_by_signals(worker: Any) -> Iterator[None]:
-    """On SIGTERM or SIGINT stop the worker after the message in flight. Restores the signal handlers at the end."""
+    """On SIGTERM or SIGINT stop the worker after its current step. Restores the signal handlers at the end."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         worker.stop()

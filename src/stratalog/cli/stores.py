@@ -22,7 +22,8 @@ __all__ = ["COMMANDS"]
 def init(session: Session, url: str | None) -> None:
     """Create a store: a folder, the missing tables in PostgreSQL, or the missing table, bucket and queues on AWS.
 
-    An existing store stays as it is. URL is the same as --store: a folder,
+    An existing store keeps its content, and only gets what it lacks, such as the versioning of its bucket or the tables
+    of this version. URL is the same as --store: a folder,
     postgresql://USER@HOST/DATABASE?schema=…&blobs=… or aws://NAME?bucket=…&queue=…&region=…&prefix=…&freed=…
     """
     given = url or session.url
@@ -35,7 +36,9 @@ def init(session: Session, url: str | None) -> None:
 
 @command("list", example="stratalog list acme")
 @click.argument("organisation", required=False)
-@click.option("--named", metavar="NAME", help="Only documents and logs of this name, in any organisation.")
+@click.option(
+    "--named", metavar="NAME", help="Only documents and logs of this name. Without ORGANISATION, in any organisation."
+)
 def list_(session: Session, organisation: str | None, named: str | None) -> None:
     """List the documents and logs of an organisation, or of all organisations."""
     store = session.open()

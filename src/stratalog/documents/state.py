@@ -1,4 +1,4 @@
-"""State: a document at one version. Immutable and shared between threads; each commit makes a new state.
+"""State: a document at one version. Its content never changes, so threads share it. Each commit makes a new state.
 
 A state holds the three trees of a snapshot, and for each tree the changes of later entries.
 """
@@ -19,7 +19,7 @@ from stratalog.tree.nodes import EMPTY, Root, Slot
 
 __all__ = ["EMPTY_ROOTS", "ClientState", "Roots", "State", "reading_chunks"]
 
-# Ranges of numbers (above, up to), in order.
+# Ranges of mutation numbers, in order. The range (a, b) has the numbers from a + 1 to b.
 Ranges = tuple[tuple[int, int], ...]
 # The prefix of all rows of the clients tree, except the rows of the clients themselves.
 BOOKKEEPING = "\0"
@@ -30,7 +30,7 @@ def _always(version: int) -> bool:
 
 
 class Roots(msgspec.Struct, frozen=True, array_like=True):
-    """The content of a snapshot: three trees, and numbers that could be computed only by a walk of the trees."""
+    """The content of a snapshot: three trees, and numbers that no row of the trees has."""
 
     content: Root
     clients: Root
@@ -38,7 +38,7 @@ class Roots(msgspec.Struct, frozen=True, array_like=True):
     fields_bytes: int = 0
     floor: int = 0
     orders: tuple[int, int] = (0, 0)
-    """The lead of cookies' orders over versions, and the first order with this lead; see `resumption`."""
+    """The lead, and the first order with this lead. A cookie's order is its version plus the lead; see `resumption`."""
 
 
 EMPTY_ROOTS = Roots(EMPTY, EMPTY, EMPTY)
@@ -159,7 +159,10 @@ class State:
         return _decode_binding(slot.value) if slot else None
 
     def lost(self, client: str) -> Ranges:
-        """Return the numbers of a client's mutations that were confirmed and then lost with branches."""
+        """Return the numbers of a client's mutations that were confirmed to it but are not in this history.
+
+        A server confirmed them on a branch that was lost, as after a restore of an older backup.
+        """
         slot = self._reading(self.clients, RESUMED + client)
         return _decode_lost(slot.value) if slot else ()
 
@@ -171,13 +174,19 @@ class State:
                 yield key.removeprefix(prefix)
 
     def member_rows(self, after: str = "") -> Iterator[str]:
-        """Yield the rows, after the row ``after``, of all clients that are in a group, in order."""
+        """Yield the keys of all rows that name a client in a group, in order, from the first key after ``after``.
+
+        `member_of_row` returns the group and the client of a key.
+        """
         with reading_chunks(self):
             for key, _ in self.clients.scan(self.chunks, MEMBER, after or None):
                 yield key
 
     def client_version(self, client: str) -> int:
-        """Return the version that committed a client's newest mutation; 0 for an unknown client."""
+        """Return the version that committed a client's newest mutation, or raised its number after a lost branch.
+
+        Return 0 for an unknown client.
+        """
         slot = self._reading(self.clients, client)
         return slot.version if slot else 0
 

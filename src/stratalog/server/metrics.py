@@ -63,7 +63,7 @@ class Metrics:
         )
         self.connections_dropped = Counter(
             "stratalog_connections_dropped",
-            "Connections closed because the caller missed the deadline of the head or the answer.",
+            "Connections closed because the caller was too slow to send the head or to receive the answer.",
             ["deadline"],
             registry=self.registry,
         )

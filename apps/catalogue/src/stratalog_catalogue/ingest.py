@@ -26,7 +26,7 @@ from stratalog import (
 )
 from stratalog import VersionConflict as Overtaken
 from stratalog.codec import sha256
-from stratalog.limits import REASON_BYTES_MAX
+from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
 from stratalog_catalogue.encodings import UTF8
 from stratalog_catalogue.folder import Step
 from stratalog_catalogue.limits import (
@@ -49,6 +49,7 @@ __all__ = [
     "failure_of",
     "is_row_letter",
     "living_version",
+    "metadata_of",
     "missing_records",
     "resolve",
     "take",
@@ -104,6 +105,9 @@ class IngestFailure(msgspec.Struct, frozen=True, kw_only=True):
     Earlier builds also left it empty for UTF-8 with a mark, and for every row of CSV.
     """
 
+    metadata: dict[str, Any] = {}
+    """The properties of the record that its bytes do not contain, if the pointer has room for them."""
+
 
 def take(
     records: Records,
@@ -136,7 +140,7 @@ def take_record(records: Records, source: Source, record: SplitRecord, time_ms: 
     if record.deleted:
         return _delete(records, record_id, time)
     if record.path is not None:
-        metadata = _metadata(source, record)
+        metadata = metadata_of(source, record)
         return records.put_if_newer(record_id, _file_parts(record.path), time, metadata=metadata) is not None
     (stored,) = records.put_many([body_of(source, record, time_ms)])
     if stored.error is not None:
@@ -151,9 +155,10 @@ def fail(
     short = reason.encode(errors="replace")[:REASON_BYTES_MAX].decode(errors="ignore") or "no reason was given"
     if len(letter.id.encode(errors="surrogatepass")) > CATALOGUE_ID_STORED_BYTES_MAX:
         letter = msgspec.structs.replace(letter, id=stored_id(letter.id))
-    pointer = msgspec.json.encode(letter).decode()
+    if len(pointer := msgspec.json.encode(letter)) > POINTER_BYTES_MAX:
+        pointer = msgspec.json.encode(msgspec.structs.replace(letter, metadata={}))
     Records(records.environment, records.organisation, failures_max=1).fail(
-        record_id, short, body=body or None, pointer=pointer
+        record_id, short, body=body or None, pointer=pointer.decode()
     )
 
 
@@ -259,8 +264,7 @@ class _Intake:
     def _refuse_record(self, record: SplitRecord, reason: str) -> None:
         """Make a dead letter of a record that the store refused. A later failure of the record replaces the letter."""
         self.counts.failed += 1
-        letter = self._letter(record.id, record.file_time_ms)
-        letter = msgspec.structs.replace(letter, encoding=record.encoding)
+        letter = self._letter(record)
         body = record.body if record.path is None else _file_parts(record.path)
         fail(self._records, source_id(self._source.name, record.id), reason, letter, body)
 
@@ -271,8 +275,7 @@ class _Intake:
         read, the id has no hash.
         """
         self.counts.failed += 1
-        letter = self._letter(unreadable.id, unreadable.file_time_ms)
-        letter = msgspec.structs.replace(letter, document=unreadable.document, encoding=unreadable.encoding)
+        letter = msgspec.structs.replace(self._letter(unreadable), document=unreadable.document)
         body: bytes | Iterator[bytes] = unreadable.body
         where = unreadable.id
         if unreadable.path is not None:
@@ -282,9 +285,12 @@ class _Intake:
             where = letter_id(where, sha256(unreadable.body))
         fail(self._records, source_id(self._source.name, where), unreadable.reason, letter, body)
 
-    def _letter(self, id: str, file_time_ms: int | None) -> IngestFailure:
-        time_ms = self._step.time_ms if file_time_ms is None else file_time_ms
-        return IngestFailure(id=id, time_ms=time_ms, changed_only=not self._source.time)
+    def _letter(self, read: SplitRecord | Unreadable) -> IngestFailure:
+        time_ms = self._step.time_ms if read.file_time_ms is None else read.file_time_ms
+        changed_only = not self._source.time
+        return IngestFailure(
+            id=read.id, time_ms=time_ms, changed_only=changed_only, encoding=read.encoding, metadata=read.metadata
+        )
 
     def _forget_bodiless(self, record_id: str) -> None:
         if record_id in self._bodiless:
@@ -308,7 +314,7 @@ def body_of(source: Source, record: SplitRecord, time_ms: int) -> NewBody:
         id=source_id(source.name, record.id),
         body=record.body,
         source_time_ms=time_of(record, time_ms),
-        metadata=_metadata(source, record),
+        metadata=metadata_of(source, record),
         newer_only=True,
         changed_only=record.time_ms is None,
     )
@@ -320,7 +326,8 @@ def time_of(record: SplitRecord, time_ms: int) -> int:
     return next(times, time_ms)
 
 
-def _metadata(source: Source, record: SplitRecord) -> dict[str, Any]:
+def metadata_of(source: Source, record: SplitRecord) -> dict[str, Any]:
+    """Return the metadata to store with a record."""
     metadata: dict[str, Any] = {"format": source.format}
     if (
         stored_id(record.id) != record.id

@@ -166,6 +166,7 @@ def _records(body: bytes) -> Iterator[SplitRecord | Unreadable]:
         id = text_at(record, "header.identifier")
         # The source's encoding does not apply to OAI-PMH, so a letter always names the encoding.
         encoding = cut.encoding or UTF8
+        metadata = {"namespaces": cut.namespaces} if cut.namespaces else {}
         original = cut.body if exact else body[cut.start : cut.start + len(cut.body)]
         try:
             if original != cut.body:
@@ -174,8 +175,9 @@ def _records(body: bytes) -> Iterator[SplitRecord | Unreadable]:
                 raise Invalid("a record has no identifier")
             time_ms = time_ms_of(text_at(record, "header.datestamp"))
             gone = text_at(record, "header.@status") == "deleted"
-            metadata = {"namespaces": cut.namespaces} if cut.namespaces else {}
             left = b"" if gone else original
             yield SplitRecord(id=id, body=left, time_ms=time_ms, deleted=gone, encoding=encoding, metadata=metadata)
         except StratalogError as exc:
-            yield Unreadable(id=id or f"#{position}", reason=str(exc), body=original, encoding=encoding)
+            yield Unreadable(
+                id=id or f"#{position}", reason=str(exc), body=original, encoding=encoding, metadata=metadata
+            )

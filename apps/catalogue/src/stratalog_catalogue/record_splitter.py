@@ -80,6 +80,8 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
     """The encoding of the bytes. It is empty for UTF-8 without a byte order mark, and if the bytes name it."""
 
     file_time_ms: int | None = None
+    metadata: dict[str, Any] = {}
+    """Properties that the bytes do not contain: see `SplitRecord`."""
 
 
 Read = SplitRecord | Unreadable
@@ -262,15 +264,16 @@ def _record(
     metadata: dict[str, Any] | None = None,
 ) -> Read:
     """Return the record with this body, or Unreadable. ``value`` returns the value of a field."""
+    metadata = metadata or {}
     try:
         parts = [_text(value(field)) for field in source.id_fields]
         if not all(parts):
             raise Invalid("a record has no id", fields=source.id)
         time_ms = time_ms_of(value(source.time)) if source.time else None
         id = checked_id("/".join(parts))
-        return SplitRecord(id=id, body=body, time_ms=time_ms, encoding=encoding, metadata=metadata or {})
+        return SplitRecord(id=id, body=body, time_ms=time_ms, encoding=encoding, metadata=metadata)
     except StratalogError as exc:
-        return Unreadable(id=where, reason=str(exc), body=body, encoding=encoding)
+        return Unreadable(id=where, reason=str(exc), body=body, encoding=encoding, metadata=metadata)
 
 
 def checked_id(id: str) -> str:

@@ -10,7 +10,16 @@ import msgspec
 from stratalog import DeadLetter, Records, Store
 from stratalog_catalogue.encodings import UTF8, is_utf8
 from stratalog_catalogue.folder import Step, read_file, suffix_of, unpacked
-from stratalog_catalogue.ingest import IngestFailure, fail, failure_of, is_row_letter, resolve, take, take_record
+from stratalog_catalogue.ingest import (
+    IngestFailure,
+    fail,
+    failure_of,
+    is_row_letter,
+    metadata_of,
+    resolve,
+    take,
+    take_record,
+)
 from stratalog_catalogue.names import SOURCES, WORKS, source_of_letter
 from stratalog_catalogue.polls import Connect, forget_checkpoint, poll_source, read_state_again, reason_of
 from stratalog_catalogue.reconciliation import reconcile_records
@@ -67,7 +76,8 @@ def _try(
     if letter.id.startswith(SOURCES) and letter.size is not None:
         reason = _take_stored_body(records, source, letter)
         if source.complete and not reason:
-            # The poll that made the letter deleted no record, because its state was not complete.
+            # The poll that made the letter deleted no record, because a record of the source's state had failed. So the
+            # next poll must read this state again.
             read_state_again(records, source)
         return reason
     if source.name not in polled:
@@ -78,7 +88,7 @@ def _try(
 def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> str:
     """Read a letter's body with the source's present settings, and store the body's record or records.
 
-    Return the reason of a failure, or "".
+    If the letter names an encoding, it replaces the encoding in the settings. Return the reason of a failure, or "".
     """
     failure = failure_of(letter)
     if failure is None:
@@ -86,7 +96,7 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
     if failure.document:
         return _take_document(records, source, letter, failure)
     if source.format == "file":
-        metadata = {"format": source.format}
+        metadata = metadata_of(source, SplitRecord(id=failure.id, metadata=failure.metadata))
         records.put_if_newer(letter.id, records.open_dead_letter(letter.id), failure.time_ms, metadata=metadata)
         resolve(records, letter.id)
         return ""
@@ -94,6 +104,7 @@ def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> s
     reason = "the body contains no record"
     for record in split(_single_record_source(source, failure, body), [body], failure.id):
         if isinstance(record, SplitRecord):
+            record = msgspec.structs.replace(record, metadata={**failure.metadata, **record.metadata})
             take_record(records, source, record, failure.time_ms)
             resolve(records, letter.id)
             return ""
@@ -175,8 +186,9 @@ def _encoding_of_part(source: Source, failure: IngestFailure, pieces: Iterable[b
     """Return the encoding of a record or row that was split off its document."""
     if failure.encoding or not source.encoding:
         return failure.encoding or source.encoding
-    # The text was read as UTF-8. If it is valid UTF-8, this was probably right: earlier builds named no encoding if a
-    # byte order mark named UTF-8. Other text needs the encoding that was declared since.
+    # The letter names no encoding, so the text was read as UTF-8. If the text is valid UTF-8, UTF-8 is probably right:
+    # earlier builds stored no encoding if a byte order mark named UTF-8. Other text needs the encoding in the settings,
+    # which was declared after the failure.
     return UTF8 if is_utf8(pieces) else source.encoding
 
 

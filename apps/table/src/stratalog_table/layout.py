@@ -1,7 +1,8 @@
 """The layout of a table's state: the keys of its document and the content of its rows. See `formats/table.md`.
 
-The rows of leaves are in the order of the leaves' key ranges. The rows of the references on a leaf follow the leaf's
-row. So a query of a range of keys reads a range of rows.
+The rows of leaves are in the order of their upper bounds in the first key column, cut after 64 characters. The rows of
+the references on a leaf follow the leaf's row, and precede the rows of leaves with a higher cut bound. So a query of a
+range of keys reads a range of rows, unless the tree is split on a column other than the first.
 
 A clear deletes no rows of files, references and jobs. It increments the numbers in the names of the collections, and
 `purge` deletes the rows under the old numbers.
@@ -71,7 +72,10 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the table declares its value columns."""
 
     retention_days: int = 0
-    """The minimum number of days that data files stay after the last version that needs them. 0 means no minimum."""
+    """The minimum number of days that data files stay after the last version that needs them.
+
+    A collection also keeps files for the age that its caller gives. With 0 only this age counts.
+    """
 
     @property
     def layout(self) -> Layout:
@@ -103,7 +107,10 @@ class Layout(msgspec.Struct, frozen=True):
         return f"partition{self.tree}/{id}"
 
     def file(self, filename: str = "") -> str:
-        """Return the key of a tracked file. The row is the file's only partition, or the number of its partitions."""
+        """Return the key of a tracked file.
+
+        The row is the id of the file's partition if the file never had several, else the number of its partitions.
+        """
         return f"file{self.files}/{filename}"
 
     def location(self, filename: str, partition: str = "") -> str:
@@ -118,7 +125,7 @@ class Layout(msgspec.Struct, frozen=True):
         return f"unreferenced{self.files}/{filename}"
 
     def job(self, job: str, partition: str) -> str:
-        """Return the key whose row is the number of references of a partition that wait for a job."""
+        """Return the key whose row is the number of references on a partition that are assigned to a job."""
         return f"job{self.files}/{job}\t{partition}"
 
     def jobs(self) -> str:

@@ -258,35 +258,38 @@ class TableView:
             if beyond is not None and edge > beyond:
                 return
             if overlaps(leaf.region, region):
-                yield Held(leaf.partition, leaf.region, references)
+                yield Held(leaf.partition, leaf.region, tuple(references))
             if edge > end and beyond is None:
                 # A position contains only the first characters of a leaf's edge. Leaves whose edges begin with the same
                 # characters are not in order of the full edges. So the leaf that contains the end of the range may come
                 # later: read on while these characters are the same.
                 beyond = edge
 
-    def _leaf_rows(self, edge: str, *, with_references: bool) -> Iterator[tuple[Holding, tuple[FileReference, ...]]]:
+    def _leaf_rows(self, edge: str, *, with_references: bool) -> Iterator[tuple[Holding, Sequence[FileReference]]]:
         """Yield the leaves that end at or after ``edge``, in order. A seek skips a long run of unwanted rows."""
         prefix = self._layout.leaf()
         rows = self._view.scan(prefix, after=prefix + edge)
-        leaf: Holding | None = None
-        references: list[FileReference] = []
+        # Several leaves may have one edge in their keys. Then the row of the leaf "p-1" comes between the row of the
+        # leaf "p" and the references on "p", since "-" sorts before "/". So the leaves of an edge are complete only
+        # after the last row of that edge.
+        leaves: dict[str, tuple[Holding, list[FileReference]]] = {}
+        edge_of_leaves = ""
         unwanted = 0
         while (pair := next(rows, None)) is not None:
             key, row = pair
             parts = key.split("/", 3)
+            if parts[1] != edge_of_leaves:
+                yield from leaves.values()
+                leaves, edge_of_leaves = {}, parts[1]
             if len(parts) == 3:
-                if leaf is not None:
-                    yield leaf, tuple(references)
-                leaf, references, unwanted = _holding(key, row, leaf=True), [], 0
-            elif with_references and leaf is not None and leaf.partition == parts[2]:
-                references.append(reference_from(parts[2], parts[3], row))
+                leaves[parts[2]], unwanted = (_holding(key, row, leaf=True), []), 0
+            elif with_references and parts[2] in leaves:
+                leaves[parts[2]][1].append(reference_from(parts[2], parts[3], row))
             else:
                 unwanted += 1
                 if unwanted >= UNWANTED_MAX:
                     rows, unwanted = self._view.scan(prefix, after="/".join(parts[:3]) + "/" + LAST), 0
-        if leaf is not None:
-            yield leaf, tuple(references)
+        yield from leaves.values()
 
     def _leaves_by_descent(self, region: Region) -> Iterator[Held]:
         """Yield the overlapping leaves of a tree that is split on several columns. Such leaves have no single order."""
