@@ -55,7 +55,11 @@ test("presence comes complete and then as changes, with the principals that the 
   live.stop();
 });
 
-test("a presence that the server refuses is reported and not shown again, so that pokes continue", async () => {
+for (const code of [1009, 4422])
+  test(`a presence that the server refuses with ${code} is reported and not shown again, so that pokes continue`, () =>
+    refuse(code));
+
+async function refuse(code) {
   const opened = sockets();
   const reported = [];
   globalThis.reportError = (error) => reported.push(error.details.code);
@@ -70,20 +74,20 @@ test("a presence that the server refuses is reported and not shown again, so tha
     opened[0].sent.map(({ type }) => type),
     ["presence"],
   );
-  opened[0].onclose({ code: 4422, reason: "the presence of a client is too large" });
+  opened[0].onclose({ code, reason: "the presence of a client is too large" });
   await turns();
   live.hurry();
   await turns();
   opened[1].say({ type: "ready", id: "again", version: 2 });
   opened[1].say({ type: "poke", version: 3 });
-  assert.deepEqual([opened[1].sent, pokes, reported], [[], [1, 2, 3], [4422]]);
+  assert.deepEqual([opened[1].sent, pokes, reported], [[], [1, 2, 3], [code]]);
   const cyclic = {};
   cyclic.self = cyclic;
   assert.throws(() => live.show(cyclic), TypeError);
   live.show({ name: "Ada" });
   assert.deepEqual(opened[1].sent, [{ type: "presence", state: { name: "Ada" } }]);
   live.stop();
-});
+}
 
 test("an invalid token is sent once, and again after hurry(); another token is sent", async () => {
   const opened = sockets();
