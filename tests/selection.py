@@ -1,7 +1,8 @@
 """Chooses the tests of a run: all tests, or the quick tests.
 
-``--quick`` leaves out planted bugs, tests that start emulators, a browser or Node, and tests marked ``slow``, such as
-tests that kill processes. `conftest.py` imports the hooks.
+``--quick`` leaves out planted bugs, tests marked ``slow``, and tests with emulators, PostgreSQL, a browser or another
+service, which it recognises by fixtures, parameters and paths. A quick test may still start a process, such as Node.
+`conftest.py` imports the hooks.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ FILES = ("test_e2e.py", "test_on_aws.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="run only tests that use one process and take little time")
+    parser.addoption("--quick", action="store_true", help="leave out planted bugs, slow tests and tests with services")
     parser.addoption("--on-postgresql", action="store_true", help="open each `memory:` store in PostgreSQL instead")
 
 
@@ -30,7 +31,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def is_quick(item: pytest.Item) -> bool:
-    """Return whether a test runs in one process and takes little time."""
+    """Return whether no marker, fixture, parameter or path of a test shows that it is slow or needs a service."""
     if item.nodeid.startswith(FOLDERS) or item.path.name in FILES or SERVICES & set(getattr(item, "fixturenames", ())):
         return False
     if any(item.get_closest_marker(name) for name in ("slow", "mutants")):

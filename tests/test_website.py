@@ -69,7 +69,7 @@ def test_a_folder_that_the_script_did_not_make_is_not_deleted(
     own.write_text("# Mine\n")
     assert website.main([str(site)]) == 2
     assert own.read_text() == "# Mine\n"
-    assert f"{own.parent} is not empty" in capsys.readouterr().err
+    assert f"{own.parent} exists, and" in capsys.readouterr().err
 
 
 def test_a_broken_link_in_a_source_page_fails_the_build(tmp_path: Path) -> None:

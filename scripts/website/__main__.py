@@ -30,13 +30,13 @@ def main(arguments: list[str]) -> int:
 def build(site: Path) -> int:
     """Replace the folder ``site`` by a new build, and check its links. Return an exit code.
 
-    The build also replaces two folders next to ``site``: one for Sphinx's source, and one for Sphinx's cache. If any of
-    the three is not empty and was not made by this script, this function changes nothing.
+    The build also replaces two folders next to ``site``: one for Sphinx's source, and one for Sphinx's cache. If
+    `is_replaceable` is false for any of the three, this function changes nothing.
     """
     source, cache = site.with_name(f"{site.name}-source"), site.with_name(f"{site.name}-cache")
     folders = (site, source, cache)
     if foreign := [folder for folder in folders if not is_replaceable(folder)]:
-        print(f"error: {foreign[0]} is not empty, and this script did not make it: delete it first", file=sys.stderr)
+        print(f"error: {foreign[0]} exists, and this script did not make it: delete it first", file=sys.stderr)
         return 2
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)

@@ -19,13 +19,16 @@ WIDTH = 88
 INDEX = """# Commands
 
 The commands `stratalog COMMAND …` read and change a store. [The command line](../../guides/command-line.md) explains
-the properties of all commands. The build makes these pages from `stratalog COMMAND --help`.
+what all commands have in common. The build makes these pages from `stratalog COMMAND --help`.
 
 """
 
 
 def command_pages(program: click.Group | None = None) -> dict[str, str]:
-    """Return a page for each command of the program and its subcommands. The keys are paths in the source folder."""
+    """Return a page for each command that is not hidden, with its subcommands, and the index page.
+
+    The keys are paths in the source folder.
+    """
     program = program or entire_program()
     context = click.Context(program, info_name="stratalog", terminal_width=WIDTH)
     commands = {name: program.get_command(context, name) for name in program.list_commands(context)}

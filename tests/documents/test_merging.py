@@ -180,7 +180,7 @@ def test_a_merge_of_a_fork_that_lost_merged_history_is_refused(then: int) -> Non
     assert document.get("n") == 11
 
 
-def test_a_snapshot_stores_the_position_of_a_merge() -> None:
+def test_a_snapshot_stores_how_far_a_fork_was_merged() -> None:
     world = World(snapshot_entries_interval=1000)
     document = world.create()
     fork = document.fork("g")

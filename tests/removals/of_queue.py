@@ -92,9 +92,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/documents/writer.py",
-                "                        self._report(run)  # if the entry is committed,"
-                " a repeated push reports nothing\n",
-                "",
+                "                        self._report(run)\n                        raise\n",
+                "                        raise\n",
             ),
         ),
         (COUNTED,),

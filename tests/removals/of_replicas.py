@@ -1,4 +1,7 @@
-"""Removals of fixes: clients on slow networks and behind proxies, their stored data, and what they show."""
+"""Removals of fixes: clients on slow networks and behind proxies, their stored data, names and times that pages show.
+
+Also methods of HTTP, and lines of the server's log.
+"""
 
 from __future__ import annotations
 
@@ -159,6 +162,18 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         IN_NODE,
+    ),
+    Removal("B758", (Edit(f"{WEB}/live.js", "[1009, 4400, 4413, 4422]", "[4400, 4413, 4422]"),), IN_NODE),
+    Removal(
+        "B759",
+        (
+            Edit(
+                "src/stratalog/server/live.py",
+                'len(text) if isinstance(text, bytes) else len(text.encode(errors="surrogatepass"))',
+                "len(text)",
+            ),
+        ),
+        ("tests/server/test_api_live.py::test_an_invalid_message_closes_the_connection_with_its_code",),
     ),
     Removal(
         "B680",

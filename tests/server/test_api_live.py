@@ -82,9 +82,11 @@ def test_presence_is_sent_to_other_listeners_and_removed_on_disconnect(budget: C
     [
         ("no json", 4400),
         ('{"type": "shout"}', 4400),
+        ('{"type": "\ud800"}', 4400),
         ("[" * 3000, 4400),
         ('{"type": "presence", "state": "' + "x" * 2000 + '"}', 4422),
         ('{"type": "presence", "state": "' + "x" * 5000 + '"}', 4413),
+        ('{"type": "presence", "state": "' + "é" * 3000 + '"}', 4413),
     ],
 )
 def test_an_invalid_message_closes_the_connection_with_its_code(budget: Client, message: str, code: int) -> None:

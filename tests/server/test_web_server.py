@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as connect_websocket
 
 from stratalog.cli.serve import listening_at
@@ -366,3 +367,20 @@ def test_websockets_count_as_connections_until_they_end() -> None:
             assert running.answer().startswith(b"HTTP/1.1 503 ")
         until(lambda: running.connections == 0)
         assert running.answer().startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_websocket_has_the_documented_code_for_a_large_message_and_403_for_another_origin() -> None:
+    with web_server() as running:
+        url = f"ws://127.0.0.1:{running.port}{BUDGET}/live"
+        running.answer(b"PUT " + BUDGET.encode() + b" HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
+        for size, code in ((5000, 4413), (9000, 1009)):
+            with connect_websocket(url) as caller:
+                caller.recv()
+                caller.send("x" * size)
+                with pytest.raises(ConnectionClosed) as closed:
+                    caller.recv()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == code
+        with pytest.raises(InvalidStatus) as refused:
+            connect_websocket(url, additional_headers={"Origin": "https://evil.example"})
+        assert refused.value.response.status_code == 403

@@ -30,7 +30,7 @@ _pushed: Callable[..., Pushed] = push.push
 
 
 def _stand_still(self: Any, state: State, since: Cookie) -> OpenPull:
-    """Return the same cookie if no key changed. The client then misses a rejection."""
+    """Return the same cookie if no key changed. A client that ignores such an answer then misses a rejection."""
     opened = _news(self, state, since)
     return opened if opened.start.patch else _changed(opened, cookie=since)
 

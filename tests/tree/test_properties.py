@@ -22,7 +22,7 @@ Content = dict[str, Slot]
 Patch = dict[str, Slot | None]
 
 # Each pool gives trees a different shape. The pools have usual keys, keys that end no chunk, keys that all end a chunk,
-# a mix of both, keys with common prefixes, and keys from all of Unicode.
+# a mix of both, keys with common prefixes, and keys in several scripts.
 DENSE = [f"item/{number:05d}" for number in range(3000)]
 ENDLESS = keys_of_level(0, 3000)
 ENDS = keys_of_level(1, 40) + keys_of_level(2, 6)

@@ -55,7 +55,11 @@ test("presence comes complete and then as changes, with the principals that the 
   live.stop();
 });
 
-test("a presence that the server refuses is reported and not shown again, so that pokes continue", async () => {
+for (const code of [1009, 4400, 4422])
+  test(`a presence that the server refuses with ${code} is reported and not shown again, so that pokes continue`, () =>
+    refuse(code));
+
+async function refuse(code) {
   const opened = sockets();
   const reported = [];
   globalThis.reportError = (error) => reported.push(error.details.code);
@@ -70,17 +74,17 @@ test("a presence that the server refuses is reported and not shown again, so tha
     opened[0].sent.map(({ type }) => type),
     ["presence"],
   );
-  opened[0].onclose({ code: 4400, reason: "an integer is out of range" });
+  opened[0].onclose({ code, reason: "refused" });
   await turns();
   live.hurry();
   await turns();
   opened[1].say({ type: "ready", id: "again", version: 2 });
   opened[1].say({ type: "poke", version: 3 });
-  assert.deepEqual([opened[1].sent, pokes, reported], [[], [1, 2, 3], [4400]]);
+  assert.deepEqual([opened[1].sent, pokes, reported], [[], [1, 2, 3], [code]]);
   live.show({ name: "Ada" });
   assert.deepEqual(opened[1].sent, [{ type: "presence", state: { name: "Ada" } }]);
   live.stop();
-});
+}
 
 test("a presence over 1 KiB or without a JSON form is refused before it is sent; the earlier one stays", async () => {
   const opened = sockets();

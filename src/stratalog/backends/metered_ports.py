@@ -113,7 +113,10 @@ class MeteredIndex:
 
 
 class MeteredBlobs:
-    """Blobs that count the requests that S3 would bill for a bucket with versioning. `bytes` is the compressed size."""
+    """Blobs that count the requests that S3 would bill for a bucket with versioning.
+
+    The size of a put or get is counted after compression.
+    """
 
     def __init__(self, blobs: Blobs, meter: Meter) -> None:
         self.meter = meter
@@ -215,12 +218,12 @@ class MeteredQueue:
 
 
 def _may_stand_on(write: Write) -> bool:
-    """Return whether there may be an item at the key of a write that succeeds."""
+    """Return whether an item may be stored at the key of a write before the write succeeds."""
     return not isinstance(write.condition, Absent)
 
 
 def _page(items: Iterator[Item], limit: int | None) -> tuple[list[Item], bool]:
-    """Return the items of one query page, and whether DynamoDB would report that there may be more."""
+    """Return the items of one query page, and whether `DynamoIndex` would request another page."""
     page: list[Item] = []
     size = 0
     for item in items:

@@ -183,7 +183,7 @@ def maintain(
     """Run a maintenance pass: due snapshots, retention, archives, sweeping, collecting, measuring, scrubbing.
 
     Run the command as often as you like. With APPLICATION, a short name or MODULE:NAME, the application's own steps run
-    too. The pass measures organisations if the application or the settings have quotas.
+    too. The pass measures the usage of organisations if the application or the settings have quotas.
     """
     store, steps, measures = _opened(session, application)
     chosen = read_policy(policy.read_bytes()) if policy else MaintenancePolicy()
@@ -223,7 +223,7 @@ def _say_collected(session: Session, report: CollectionReport, dry_run: bool) ->
         click.echo(key)
     deleted = "would delete" if dry_run else "deleted"
     click.echo(
-        f"{report.scope}: listed {report.looked_at} blobs, retained {report.retained} referenced,"
+        f"{report.scope}: listed {report.looked_at} blobs, retained {report.retained} that may be in use,"
         f" {report.young} young and {report.changed} changed meanwhile;"
         f" {deleted} {len(report.garbage)} ({size_text(report.garbage_bytes)})"
     )

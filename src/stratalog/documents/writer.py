@@ -36,7 +36,7 @@ from stratalog.retry import Retry
 __all__ = ["Approve", "MutationBatch", "Writer"]
 
 Approve = Callable[[State, Run], Merged]
-"""Checks a batch's run before the run is written: raises MergeConflict, or returns the progress to record."""
+"""Checks a batch's run before the run is written: raises MergeConflict, or returns the merge's progress to record."""
 
 
 class MutationBatch(msgspec.Struct, frozen=True):
@@ -83,8 +83,9 @@ class Writer:
     def commit(self, batch: MutationBatch) -> list[Outcome]:
         """Commit a batch as one entry; return each mutation's outcome. Raises the errors of `Document.apply`.
 
-        The blobs of the first run that are put before the commit are put while no lock is held. So other threads'
-        commits do not wait for the blob store. The blobs of a run that is repeated after that are put under the lock.
+        If the first run has blobs that the commit itself cannot store, this method puts them while no lock is held. So
+        other threads' commits do not wait for these puts. If the run is repeated after these puts, its new blobs are
+        put under the lock. Reads of states and values are under the lock too.
         """
         attempt = _Attempt(BlobBatch(self._log.environment))
         attempt.blob_batch.defer()
@@ -152,7 +153,10 @@ class Writer:
             fresh = True
 
     def _try(self, state: State, batch: MutationBatch, attempt: _Attempt) -> Run:
-        """Run the batch on ``state`` and commit it if it has an effect. Raises VersionConflict, BlobsDeferred."""
+        """Run the batch on ``state`` and commit the mutations that ran, rejected ones too.
+
+        Commits nothing if none ran. Raises VersionConflict, BlobsDeferred.
+        """
         try:
             # After `BlobsDeferred` the same run is committed, unless another thread has committed meanwhile.
             run = attempt.run if attempt.run is not None and attempt.state is state else None
@@ -161,7 +165,7 @@ class Writer:
                 attempt.state, attempt.run = state, run
             merged = batch.approve(state, run) if batch.approve else None
             if run.failed:
-                # Write the letters before the entry, so that no crash loses a letter.
+                # Write the dead letters before the entry, so that no crash loses a letter.
                 failed = [(ran.mutation.client, ran.id, ran.reason or "") for ran in run.failed]
                 write_letters(self._log.environment, self._log.record, failed)
             if run.ran:
@@ -169,7 +173,8 @@ class Writer:
                     try:
                         entry = self._append(state, run, batch, merged, attempt.blob_batch)
                     except OutcomeUnknown:
-                        self._report(run)  # if the entry is committed, a repeated push reports nothing
+                        # If the entry is committed, a repeated push runs nothing and so reports nothing.
+                        self._report(run)
                         raise
                 self._states.offer(state.after([entry]))
         except (Corrupt, Unavailable):
@@ -182,7 +187,7 @@ class Writer:
         return run
 
     def _reserve(self, state: State, run: Run, batch: MutationBatch, attempt: _Attempt) -> Reservation:
-        """Reserve quota for new clients. Raises QuotaExceeded, or an error if the principal creates them too fast."""
+        """Reserve quota for new clients. Raises the errors of `Admission.reserve`."""
         if batch.admitted or not run.bindings:
             return UNBOUND
         newcomers = Amounts(clients=len(run.bindings))

@@ -188,7 +188,9 @@ def message_of(text: str | bytes) -> FromClient:
 
     Raises Invalid, LimitExceeded for deep nesting, Refused for a message that is too large.
     """
-    if len(text) > LIVE_MESSAGE_BYTES_MAX:
+    # A text may be JSON of a gateway's event, so it may have lone surrogates, which the decoder then refuses.
+    size = len(text) if isinstance(text, bytes) else len(text.encode(errors="surrogatepass"))
+    if size > LIVE_MESSAGE_BYTES_MAX:
         raise Refused(413, "limit-exceeded", "a live message is too large", limit=LIVE_MESSAGE_BYTES_MAX)
     try:
         check_depth(msgspec.json.decode(text))

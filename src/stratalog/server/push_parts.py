@@ -1,4 +1,4 @@
-"""Push parts: decode and apply a large push a few mutations at a time.
+"""Push parts: split a large push into parts. The server decodes and applies one part after the other.
 
 Decoded values may take many times the memory of the push's bytes. So the server decodes only the names and numbers of a
 large push at once, and the arguments one part at a time. The server checks the whole push before it applies the first
@@ -40,7 +40,10 @@ class RawArguments:
 
 
 Open = Callable[[msgspec.Raw], RawArguments | Undecodable | None]
-"""Checks encoded arguments. Returns None if a mutation has no arguments. Raises Invalid, LimitExceeded."""
+"""Checks encoded arguments. Returns `Undecodable` for arguments that cannot be decoded, and None for no arguments.
+
+Raises Invalid for malformed ``{"$bytes": …}``, and LimitExceeded.
+"""
 
 
 class _RawMutation(msgspec.Struct, frozen=True, gc=False):

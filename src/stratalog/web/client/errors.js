@@ -1,4 +1,5 @@
-// Errors: one class, with a `code` for each kind. The server's responses use the same codes. A mutator throws Rejected.
+// Errors: StratalogError, with a `code` for each kind, and Rejected, which mutators throw. Most codes are also codes of
+// the server's responses. Only the client uses "unreached": the server has certainly not executed the request.
 
 export class StratalogError extends Error {
   constructor(code, message, details = {}) {
@@ -21,7 +22,7 @@ export class Rejected extends StratalogError {
 const RETRY_AFTER_SECONDS_MAX = 300;
 const CODES = { 404: "not-found", 408: "outcome-unknown", 413: "limit-exceeded" };
 
-/** Return the error for an unsuccessful response whose decoded body is `body`, or undefined if it is not JSON.
+/** Return the error for an unsuccessful response. `body` is its decoded body; undefined if the body is not JSON.
  *
  * The code comes from the server's error body. A response without a code may come from a proxy, so it does not show
  * whether the request took effect. Without a code, 408, 500 and above give "outcome-unknown", 404 gives "not-found",

@@ -7,7 +7,7 @@ import { packedBytes } from "./values.js";
 
 const SUBPROTOCOLS = ["stratalog.live.2", "stratalog.live.1"];
 const INVALID_TOKEN = 4401;
-const INVALID_MESSAGE = new Set([4400, 4413, 4422]);
+const INVALID_MESSAGE = new Set([1009, 4400, 4413, 4422]);
 const SILENCE_SECONDS_MAX = 60;
 const PRESENCE_BYTES_MAX = 1024; // as MessagePack
 const BACKOFF = { firstMs: 200, limitMs: 30_000 };

@@ -9,7 +9,7 @@ export const cut = (text, length) => text.slice(0, length).replace(/[\uD800-\uDB
 export const freshName = (title) => `${slug(title)}-${crypto.randomUUID().slice(0, 6)}`;
 
 /**
- * Return the words of a title in lower case, joined by hyphens and cut to 40 characters. A word is a run of letters and
- * digits of any script. A title without words gives "sheet".
+ * Return the words of a title in lower case, joined by hyphens and cut to 40 UTF-16 units. A word is a run of letters
+ * and digits of any script. A title without words gives "sheet".
  */
 const slug = (title) => cut((title.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? ["sheet"]).join("-"), 40);
