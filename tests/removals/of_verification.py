@@ -244,4 +244,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/maintenance/test_inspection.py::test_an_inspection_reads_a_value_of_entries_and_snapshots_once",),
     ),
+    Removal(
+        "B750",
+        (
+            Edit(
+                "src/stratalog/maintenance/record_check.py",
+                "            _read_body(environment, name, finding.version, damages)\n",
+                "",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_an_inspection_names_each_damaged_part_of_a_record_s_body",),
+    ),
 )

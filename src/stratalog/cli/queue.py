@@ -75,7 +75,7 @@ def work(
 @click.group("dead-letters", epilog="Example: stratalog dead-letters list")
 @of_every_command
 def dead_letters() -> None:
-    """List and redrive dead letters: mutations and queued messages that failed for good."""
+    """List and redrive dead letters of documents: mutations and queued messages that failed for good."""
 
 
 @command("list", example="stratalog dead-letters list")
@@ -85,7 +85,7 @@ def list_(session: Session, after: str) -> None:
     listed = _module("stratalog.worker.dead_letters").list_letters(session.open(), after=after)
     rows = ((letter, _row(letter)) for letter in listed)
     head = ["letter", "document", "mutation", "since", "redriven", "reason"]
-    session.answer_list(rows, "no dead letters", head=[head])
+    session.answer_list(rows, "no dead letters of documents", head=[head])
 
 
 @command("redrive", example="stratalog dead-letters redrive 0000000000000007 --application myapp:app")
