@@ -486,6 +486,11 @@ def test_a_merge_whose_mutation_is_rejected_is_a_conflict(budget: Run) -> None:
     assert "cannot be merged" in budget("merge", "acme/copy", "acme/budget", code=4).stderr
 
 
+def test_a_redrive_of_all_dead_letters_says_that_there_are_none(budget: Run) -> None:
+    assert budget("dead-letters", "redrive", "--all").stderr == "no dead letters of documents\n"
+    assert budget("dead-letters", "redrive", "--all", "--json").stderr == ""
+
+
 def test_the_body_of_a_record_is_written_to_standard_output(budget: Run) -> None:
     budget("records", "put", "acme/report", "-", typed="one\n")
     assert budget("records", "get", "acme/report").stdout == "one\n"

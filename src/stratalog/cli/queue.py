@@ -105,7 +105,7 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str |
     store = _opened(session, application)
     if args is not None:
         letters = (server.edit_letter(store, letters[0], from_json(args)),)
-    failed = False
+    letter, failed = "", False
     for letter, result in server.redrive_all(store) if every else server.redrive_each(store, letters):
         if isinstance(result, StratalogError):
             failed = True
@@ -114,6 +114,8 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str |
             for outcome in result:
                 line = f"{letter}  {outcome.client}  {outcome.id}  {outcome.status}  {outcome.reason or ''}".rstrip()
                 _say(session, {"letter": letter, "outcome": outcome}, line)
+    if not letter and not session.json:
+        note("no dead letters of documents")
     if failed:
         raise Failed(FAILED)
 
