@@ -21,8 +21,9 @@ from stratalog.cli.output import counted, local_time, note, progress, size_text
 from stratalog.cli.program import DAMAGED, Failed
 from stratalog.cli.session import Session, command
 from stratalog.clock import SystemClock
+from stratalog.errors import Invalid, NotFound
 from stratalog.homes import open_blobs
-from stratalog.log.names import require_name
+from stratalog.log.names import read_name, require_name
 from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
@@ -190,6 +191,10 @@ def _restore_single(
         prefix = require_name(index, organisation, log).prefix
         index = CutIndex(source.environment, prefix=prefix, version=version)
     cut = store_over(index, repository, manifest)
+    if read_name(index, organisation, log) is None and _is_record(cut, organisation, log):
+        raise Invalid(
+            "a record is only restored with its whole store; restore that, and read the record there", name=name
+        )
     with progress(f"restoring {name}", None) as step:
         made = restore_log(cut, organisation, log, session.open(create=True), new_name or log, step)
     head = session.open().log(organisation, made.name).head()
@@ -197,6 +202,14 @@ def _restore_single(
     session.answer(
         plain, f"restored {name} of backup {manifest.id} as {organisation}/{made.name}: version {head.version}"
     )
+
+
+def _is_record(store: Store, organisation: str, name: str) -> bool:
+    try:
+        store.records(organisation).stat(name)
+    except NotFound:
+        return False
+    return True
 
 
 def _chosen(repository: BackupRepository, id: str | None, time_ms: int | None) -> BackupManifest:
