@@ -17,8 +17,7 @@ def test_the_snippet_runs_as_printed(tmp_path: Path) -> None:
 
 
 def test_the_snippet_shows_who_changed_the_cell(tmp_path: Path) -> None:
-    history = run(snippet(), tmp_path).splitlines()[2]
-    assert "ada" in history
+    assert run(snippet(), tmp_path).splitlines()[2:4] == ["2 ada 105", "1 ada 100"]
 
 
 def test_the_snippet_runs_again_in_the_same_folder(tmp_path: Path) -> None:

@@ -92,9 +92,9 @@ class Store:
         known = self._held(organisation, document)
         try:
             log = open_log(self.environment, organisation, document, known=None if known is None else known.log)
-        except NotFound:
+        except NotFound as exc:
             if not create:
-                raise
+                raise NotFound("document not found", organisation=organisation, log=document) from exc
             # If another process has created the document meanwhile, return that document.
             with suppress(Conflict):
                 return self.create(organisation, document)
@@ -102,7 +102,7 @@ class Store:
         if known is not None and log is known.log:
             return known
         if log.record.kind != "document":
-            raise Invalid("the log is not a document", organisation=organisation, log=document)
+            raise Invalid("the log is not a document", organisation=organisation, log=document, kind=log.record.kind)
         return self._remember(Document(log, self.rules))
 
     def held_document(self, organisation: str, document: str) -> Document | None:

@@ -49,6 +49,19 @@ def test_backups_are_listed_and_an_old_one_is_restored(budget: Run) -> None:
     assert budget("log", "acme/budget", "--store", "new").stdout == budget("log", "acme/budget").stdout
 
 
+def test_a_restore_to_a_time_before_the_first_write_says_that_the_store_is_empty(budget: Run) -> None:
+    assert ": 1 log, 0 records, 0 blobs; " in budget("backup", "b").stdout
+    restored = budget("restore", "b", "--time", "2020-01-01", "--store", "before")
+    assert "the restored store is empty" in restored.stderr
+    assert budget("restore", "b", "--store", "after").stderr == ""
+
+
+def test_a_restore_of_a_record_alone_is_refused_with_the_reason(budget: Run) -> None:
+    budget("records", "put", "acme/report", "-", typed="one")
+    budget("backup", "b")
+    assert "whole store" in budget("restore", "b", "--name", "acme/report", "--as", "copy", code=2).stderr
+
+
 def test_a_version_is_restored_beside_the_document(budget: Run) -> None:
     budget("backup", "b")
     line = budget("restore", "b", "--name", "acme/budget", "--version", "1", "--as", "draft").stdout

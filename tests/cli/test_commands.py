@@ -514,6 +514,27 @@ def test_a_merge_whose_mutation_is_rejected_is_a_conflict(budget: Run) -> None:
     assert "cannot be merged" in budget("merge", "acme/copy", "acme/budget", code=4).stderr
 
 
+def test_a_redrive_of_all_dead_letters_says_that_there_are_none(budget: Run) -> None:
+    assert budget("dead-letters", "redrive", "--all").stderr == "no dead letters of documents\n"
+    assert budget("dead-letters", "redrive", "--all", "--json").stderr == ""
+
+
+def test_the_body_of_a_record_is_written_to_standard_output(budget: Run) -> None:
+    budget("records", "put", "acme/report", "-", typed="one\n")
+    assert budget("records", "get", "acme/report").stdout == "one\n"
+    assert budget("records", "get", "acme/report", "--output", "-").stdout == "one\n"
+    assert not Path("-").exists()
+
+
+def test_the_history_of_a_record_shows_text_and_no_other_bytes(budget: Run) -> None:
+    for name, body in (("cut", "é" * 40), ("scan", b"\x89PNG\xff\x00" * 20)):
+        Path(name).write_bytes(body if isinstance(body, bytes) else ("x" + body).encode())
+        budget("records", "put", "acme/report", name)
+    scan, cut = budget("records", "history", "acme/report").stdout.splitlines()
+    assert scan.endswith("  (not UTF-8 text)")
+    assert cut.endswith("\\xe9\\xe9\\ufffd")
+
+
 def test_records_are_deleted_undeleted_pruned_and_listed(budget: Run) -> None:
     budget("records", "put", "acme/report", "-", typed="one\n")
     assert "version 2" in budget("records", "delete", "acme/report").stdout
@@ -521,6 +542,7 @@ def test_records_are_deleted_undeleted_pruned_and_listed(budget: Run) -> None:
     assert json.loads(budget("records", "undelete", "acme/report", "--json").stdout)["version"] == 3
     assert "from 3 on" in budget("records", "prune", "acme/report", "--retain", "1").stdout
     budget("records", "prune", "acme/report", "--before", "2020-01-01", "--json")
+    assert "--retain or --before" in budget("records", "prune", "acme/report", code=2).stderr
     assert "acme/report  3" in budget("records", "list", "acme").stdout
     assert lines(budget("records", "list", "acme", "--after", "report", "--json").stdout) == []
     assert "no records" in budget("records", "list", "zeta").stderr
@@ -542,7 +564,8 @@ def test_an_empty_list_prints_a_note_as_text_and_nothing_as_json(budget: Run, li
 
 
 def test_an_error_is_a_single_line_or_a_single_json_object(budget: Run) -> None:
-    assert budget("show", "acme/x", code=3).stderr.count("\n") == 1
+    told = budget("show", "acme/x", code=3).stderr
+    assert (told.count("\n"), "document not found" in told) == (1, True)
     error = json.loads(budget("show", "acme/x", "--json", code=3).stderr)["error"]
     assert (error["code"], error["details"]["log"]) == ("not-found", "x")
     assert json.loads(budget("nonsense", "--json", code=2).stderr)["error"]["code"] == "usage"

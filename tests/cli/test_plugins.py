@@ -108,6 +108,15 @@ def test_a_broken_command_is_shown_as_broken_and_all_others_work(
     assert called("verify", "--help").exit_code == 0
 
 
+@pytest.mark.parametrize("name", ["sheet", "table", "catalogue"])
+def test_the_command_of_an_application_that_is_not_installed_names_its_distribution(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratalog.cli.plugins.entry_points", lambda **_: ())
+    result = called(name, "list")
+    assert (result.exit_code, f"pip install stratalog-{name}" in result.output) == (2, True)
+
+
 def test_a_plugin_does_not_replace_a_built_in_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin(tmp_path, "taking_over", "stratalog.commands", "init = taking_over:command", "raise SystemExit(9)")
     monkeypatch.syspath_prepend(str(tmp_path))

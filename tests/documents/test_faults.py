@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -131,7 +132,10 @@ def test_an_unexpected_exception_is_counted_and_logged_without_its_message(caplo
     with caplog.at_level(logging.ERROR, "stratalog"):
         store.document("acme", "plan").apply([WORK])
     assert store.environment.counters[UNEXPECTED] == 1
-    assert caplog.messages == [f"{UNEXPECTED}: document=plan client=ann id=1 mutator=work kind=ValueError"]
+    (message,) = caplog.messages
+    named, _, at = message.rpartition(" at=test_faults.py:")
+    assert named == f"{UNEXPECTED}: document=plan client=ann id=1 mutator=work kind=ValueError"
+    assert "raise self.raised.pop(0)" in Path(__file__).read_text().splitlines()[int(at) - 1]
 
 
 def test_a_dead_letter_whose_rejection_was_not_committed_cannot_be_redriven(monkeypatch: pytest.MonkeyPatch) -> None:

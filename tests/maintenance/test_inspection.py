@@ -439,6 +439,25 @@ def test_a_dead_letter_without_a_body_is_intact() -> None:
         assert inspect_all(store) == ()
 
 
+@pytest.mark.parametrize("how", DAMAGES)
+def test_an_inspection_names_each_damaged_part_of_a_record_s_body(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratalog.log.bodies.BODY_PART_BYTES", 10_000)
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        store.records("acme").put("scan", iter([Random(7).randbytes(45_000)]))
+        blobs = store.environment.blobs
+        assert isinstance(blobs, MemoryBlobs)
+        parts = sorted(key for key in blobs._bodies if len(blobs._bodies[key]) >= 5_000)
+        for key in parts[1:]:
+            damage_blob(blobs, key, how)
+        damages = inspect_history(store, HistoryName("record", "acme", "scan")).damages
+    bodies = [damage for damage in damages if damage.kind == "record body"]
+    assert len(parts) == 5
+    assert [damage.key for damage in bodies] == parts[1:]
+    assert {(damage.fault, damage.first, damage.last) for damage in bodies} == {
+        ("missing" if how == LOSE else "damaged", 1, 1)
+    }
+
+
 @pytest.mark.parametrize("inspect", [inspect_history, verify_history])
 def test_an_inspection_up_to_a_version_before_its_fork_point_or_floor_is_refused(
     inspect: Callable[[stratalog.Store, HistoryName, int], HistoryInspection | HistoryReport],

@@ -307,4 +307,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/maintenance/test_inspection.py::test_a_log_whose_floor_rises_during_each_reading_is_intact",),
     ),
+    Removal(
+        "B750",
+        (
+            Edit(
+                "src/stratalog/maintenance/record_check.py",
+                "            _read_body(environment, name, finding.version, damages)\n",
+                "",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_an_inspection_names_each_damaged_part_of_a_record_s_body",),
+    ),
 )

@@ -115,6 +115,12 @@ def test_a_workbook_is_imported_and_exported(run: Run, tmp_path: Path) -> None:
     assert run("get", "local/again", "A1").output == "Sepal Length\n"
 
 
+def test_an_export_to_a_dash_is_written_to_standard_output(plan: Run, tmp_path: Path) -> None:
+    plan("export", "acme/plan", "plan.xlsx")
+    assert plan("export", "acme/plan", "-").stdout_bytes[:2] == (tmp_path / "plan.xlsx").read_bytes()[:2] == b"PK"
+    assert not (tmp_path / "-").exists()
+
+
 def test_imports_and_exports_report_losses(run: Run, tmp_path: Path) -> None:
     (tmp_path / "book.xlsx").write_bytes(package({"S": rows('<c r="A1"><f>NOSUCH(1)</f></c>')}))
     assert "formulas that the engine does not know are kept as they are (1: S!A1)" in run("import", "book.xlsx").output
@@ -142,7 +148,7 @@ def test_the_snapshot_command_prints_the_number_of_saved_snapshots(plan: Run) ->
 
 
 def test_each_type_of_error_has_a_message_and_an_exit_code(plan: Run) -> None:
-    assert "log not found" in plan("get", "acme/none", "A1", code=3).output
+    assert "sheet not found" in plan("get", "acme/none", "A1", code=3).output
     assert "version not found" in plan("get", "acme/plan", "A1", "--at", "99", code=3).output
     assert "not a cell" in plan("get", "acme/plan", "nonsense", code=2).output
     plan("create", "acme/plan", code=4)

@@ -17,12 +17,13 @@ from stratalog.backups.restored_log import restore_log
 from stratalog.backups.verification import verify_backup
 from stratalog.backups.view import BackupIndex, store_over
 from stratalog.cli.naming import milliseconds, split_name
-from stratalog.cli.output import local_time, note, progress, size_text
+from stratalog.cli.output import counted, local_time, note, progress, size_text
 from stratalog.cli.program import DAMAGED, Failed
 from stratalog.cli.session import Session, command
 from stratalog.clock import SystemClock
+from stratalog.errors import Invalid, NotFound
 from stratalog.homes import open_blobs
-from stratalog.log.names import require_name
+from stratalog.log.names import read_name, require_name
 from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
@@ -47,7 +48,7 @@ def backup() -> None:
 @command("make", example="stratalog backup make /mnt/backups")
 @click.argument("to")
 @click.option(
-    "--anew", is_flag=True, help="Read and write every object. This replaces damaged objects in the repository."
+    "--anew", is_flag=True, help="Read and write every object. This replaces damaged objects of earlier backups."
 )
 def make(session: Session, to: str, anew: bool) -> None:
     """Back up the whole store to a folder or to s3://BUCKET/PREFIX. The word `make` may be left out.
@@ -58,11 +59,11 @@ def make(session: Session, to: str, anew: bool) -> None:
     with _repository(to, create=True) as repository, progress(f"backing up to {to}", None) as step:
         report = back_up(session.open(), repository, step, anew=anew)
     manifest = report.manifest
-    held = f"{manifest.logs:,} logs, {manifest.records:,} records, {manifest.blobs:,} blobs"
-    written = f"{report.written_blobs:,} objects with {size_text(report.written_bytes)} written"
+    stored = counted(manifest.logs, "log"), counted(manifest.records, "record"), counted(manifest.blobs, "blob")
+    written = f"{counted(report.written_blobs, 'object')} with {size_text(report.written_bytes)} written"
     session.answer(
         {**_plain(manifest), "written_blobs": report.written_blobs, "written_bytes": report.written_bytes},
-        f"backup {manifest.id}: {held}; {written}",
+        f"backup {manifest.id}: {', '.join(stored)}; {written}",
     )
     _fail_for(session, manifest.failures, "not backed up")
 
@@ -70,7 +71,7 @@ def make(session: Session, to: str, anew: bool) -> None:
 @command("list", example="stratalog backup list /mnt/backups")
 @click.argument("to")
 def list_(session: Session, to: str) -> None:
-    """List the backups in a repository, oldest first."""
+    """List the backups in a folder or bucket, oldest first."""
     with _repository(to) as repository:
         manifests = repository.manifests()
     rows = ((_plain(manifest), _row(manifest)) for manifest in manifests)
@@ -87,7 +88,8 @@ def verify(session: Session, to: str, id: str | None) -> None:
         manifest = repository.manifest(id)
         with progress(f"verifying {manifest.id}", None) as step:
             report = verify_backup(repository, manifest, step)
-    read = f"{report.objects:,} objects with {size_text(report.content_bytes)} and {report.histories:,} histories"
+    histories = counted(report.histories, "history", "histories")
+    read = f"{counted(report.objects, 'object')} with {size_text(report.content_bytes)} and {histories}"
     session.answer(report, f"backup {report.id}: {read} read, {len(report.findings):,} damaged")
     _fail_for(session, report.findings, "damaged")
 
@@ -99,15 +101,15 @@ def verify(session: Session, to: str, id: str | None) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Remove nothing; report what would be removed.")
 def prune(session: Session, to: str, retain: int, dry_run: bool) -> None:
-    """Remove old backups, and the objects that no other backup in the repository needs.
+    """Remove old backups, and the objects that no other backup in the folder or bucket needs.
 
     Objects younger than seven days stay, since a backup may be running. The command does not open a store.
     """
     with _repository(to) as repository, progress(f"pruning {to}", None) as step:
         pruned = prune_backups(repository, retain, dry_run=dry_run, progress=step)
     done = "would remove" if dry_run else "removed"
-    line = f"{done} {len(pruned.backups):,} backups and {pruned.blobs:,} objects with {size_text(pruned.stored_bytes)}"
-    session.answer(pruned, line)
+    removed = f"{counted(len(pruned.backups), 'backup')} and {counted(pruned.blobs, 'object')}"
+    session.answer(pruned, f"{done} {removed} with {size_text(pruned.stored_bytes)}")
 
 
 @command("restore", example="stratalog restore /mnt/backups --store ./restored")
@@ -161,7 +163,10 @@ def _restore_all(
         source = store_over(CutIndex(source.environment, time_ms=time_ms), repository, manifest)
     with progress(f"restoring {manifest.id}", None) as step:
         done = restore_store(source, session.open(create=True), cut, step)
-    restored = f"{done.logs:,} logs and {done.records:,} records of {done.organisations:,} organisations"
+    restored = f"{counted(done.logs, 'log')} and {counted(done.records, 'record')}"
+    restored += f" of {counted(done.organisations, 'organisation')}"
+    if time_ms is not None and not done.logs and not done.records:
+        note("nothing was stored by that time; the restored store is empty")
     session.answer(
         {"backup": manifest.id, "time_ms": time_ms, "restored": done},
         f"restored backup {manifest.id} to {session.shown_url}: {restored}, verified",
@@ -186,6 +191,10 @@ def _restore_single(
         prefix = require_name(index, organisation, log).prefix
         index = CutIndex(source.environment, prefix=prefix, version=version)
     cut = store_over(index, repository, manifest)
+    if read_name(index, organisation, log) is None and _is_record(cut, organisation, log):
+        raise Invalid(
+            "a record is only restored with its whole store; restore that, and read the record there", name=name
+        )
     with progress(f"restoring {name}", None) as step:
         made = restore_log(cut, organisation, log, session.open(create=True), new_name or log, step)
     head = session.open().log(organisation, made.name).head()
@@ -193,6 +202,14 @@ def _restore_single(
     session.answer(
         plain, f"restored {name} of backup {manifest.id} as {organisation}/{made.name}: version {head.version}"
     )
+
+
+def _is_record(store: Store, organisation: str, name: str) -> bool:
+    try:
+        store.records(organisation).stat(name)
+    except NotFound:
+        return False
+    return True
 
 
 def _chosen(repository: BackupRepository, id: str | None, time_ms: int | None) -> BackupManifest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from stratalog.cli.naming import split_name, version_of
-from stratalog.cli.output import dim, note, progress, short
+from stratalog.cli.output import counted, dim, note, progress, short
 from stratalog.cli.session import Session, command
 from stratalog.documents import merge as merge_fork
 from stratalog.documents import replay as replay_fork
@@ -73,15 +73,16 @@ def copy(session: Session, source: str, target: str) -> None:
         next(ours.organisations(), None)
         with open_store(target) as theirs, progress(f"copying {shown_url(source)}", None) as step:
             done = copy_store(ours, theirs, step)
-    written = f"{done.items_written:,} items and {done.blobs_written:,} blobs written"
-    copied = f"{done.logs:,} logs and {done.records:,} records of {done.organisations:,} organisations"
+    written = f"{counted(done.items_written, 'item')} and {counted(done.blobs_written, 'blob')} written"
+    copied = f"{counted(done.logs, 'log')} and {counted(done.records, 'record')}"
+    copied += f" of {counted(done.organisations, 'organisation')}"
     session.answer(done, f"copied {shown_url(source)} to {shown_url(target)}: {copied}, {written}, verified")
 
 
 def _print_report(session: Session, report: ReplayReport) -> None:
     session.answer_list(((replayed, _row(replayed)) for replayed in report), "the fork has no mutations of its own")
     if report and not session.json:
-        note(f"{len(report)} mutations, {report.different} with a different result")
+        note(f"{counted(len(report), 'mutation')}, {report.different} with a different result")
 
 
 def _row(replayed: Replayed) -> list[str]:

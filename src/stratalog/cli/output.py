@@ -17,6 +17,7 @@ from stratalog.protocol.readable import to_plain
 
 __all__ = [
     "confirm",
+    "counted",
     "dim",
     "json_line",
     "local_time",
@@ -82,6 +83,11 @@ def confirm(question: str) -> None:
     if sys.stdin is None:
         raise click.Abort
     click.confirm(question, abort=True, err=True)
+
+
+def counted(count: int, noun: str, nouns: str = "") -> str:
+    """Return a number with its noun: ``1 log``, ``2,000 logs``. ``nouns`` is a plural that adds more than an s."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {nouns or noun + 's'}"
 
 
 def dim(text: str) -> str:

@@ -6,9 +6,11 @@ from importlib.metadata import EntryPoint, entry_points
 
 import click
 
-__all__ = ["plugin_command", "plugin_names"]
+__all__ = ["OWN_PLUGINS", "plugin_command", "plugin_names"]
 
 GROUP = "stratalog.commands"
+OWN_PLUGINS = frozenset({"sheet", "table", "catalogue"})
+"""The commands of the project's other distributions, each named ``stratalog-`` and the command."""
 
 
 class BrokenCommand(click.Command):

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from stratalog.cli.output import json_line
-from stratalog.cli.plugins import plugin_command, plugin_names
+from stratalog.cli.plugins import OWN_PLUGINS, plugin_command, plugin_names
 from stratalog.cli.session import of_every_command
 from stratalog.errors import (
     Closed,
@@ -96,6 +96,13 @@ class Program(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return super().get_command(ctx, cmd_name) or plugin_command(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in OWN_PLUGINS and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"the command {args[0]!r} is not installed; to install it: pip install stratalog-{args[0]}")
+        return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         arguments = list(sys.argv[1:] if args is None else args)

@@ -78,7 +78,7 @@ def work(
 @click.group("dead-letters", epilog="Example: stratalog dead-letters list")
 @of_every_command
 def dead_letters() -> None:
-    """List and redrive dead letters: mutations and queued messages that failed for good."""
+    """List and redrive dead letters of documents: mutations and queued messages that failed for good."""
 
 
 @command("list", example="stratalog dead-letters list")
@@ -88,7 +88,7 @@ def list_(session: Session, after: str) -> None:
     listed = _module("stratalog.worker.dead_letters").list_letters(session.open(), after=after)
     rows = ((letter, _row(letter)) for letter in listed)
     head = ["letter", "document", "mutation", "since", "redriven", "reason"]
-    session.answer_list(rows, "no dead letters", head=[head])
+    session.answer_list(rows, "no dead letters of documents", head=[head])
 
 
 @command("redrive", example="stratalog dead-letters redrive 0000000000000007 --application myapp:app")
@@ -108,7 +108,7 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str |
     store = _opened(session, application)
     if args is not None:
         letters = (server.edit_letter(store, letters[0], from_json(args)),)
-    failed = False
+    letter, failed = "", False
     for letter, result in server.redrive_all(store) if every else server.redrive_each(store, letters):
         if isinstance(result, StratalogError):
             failed = True
@@ -117,6 +117,8 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str |
             for outcome in result:
                 line = f"{letter}  {outcome.client}  {outcome.id}  {outcome.status}  {outcome.reason or ''}".rstrip()
                 _say(session, {"letter": letter, "outcome": outcome}, line)
+    if not letter and not session.json:
+        note("no dead letters of documents")
     if failed:
         raise Failed(FAILED)
 

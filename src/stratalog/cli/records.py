@@ -82,7 +82,7 @@ def put(
 def get(session: Session, record: str, at: int | None, output: str | None) -> None:
     """Write the body of a version to a file or to standard output; with --json print it with its version."""
     handle, id = _open(session, record)
-    if output:
+    if output not in (None, "-"):
         # Without --at another writer may add versions meanwhile, so read the version that the answer describes.
         version = handle.stat(id, at)
         with output_file(output) as out:
@@ -152,8 +152,11 @@ def undelete(session: Session, record: str, write_id: str | None) -> None:
 @click.option("--before", metavar="TIME", help="Forget versions that were superseded at or before this ISO time.")
 def prune(session: Session, record: str, retain: int | None, before: str | None) -> None:
     """Forget old versions: give either --retain or --before. `sweep` frees their space later."""
+    before_ms = None if before is None else milliseconds(before)
+    if (retain is None) == (before is None):
+        raise click.UsageError("give either --retain or --before")
     handle, id = _open(session, record)
-    oldest = handle.prune(id, retain=retain, before_ms=None if before is None else milliseconds(before))
+    oldest = handle.prune(id, retain=retain, before_ms=before_ms)
     session.answer({"name": record, "oldest_retained": oldest}, f"{record} keeps its versions from {oldest} on")
 
 
@@ -190,8 +193,14 @@ def _begun(handle: Records, name: str, version: RecordVersion) -> tuple[dict[str
         if version.deleted or version.redacted
         else next(iter(handle.open(version.id, version.version)), b"")[:PREVIEW_BYTES]
     )
-    readable = ascii(begins.decode(errors="replace"))[1:-1]
-    return {**_plain(name, version), "begins": begins}, [*_row(version), dim(readable)]
+    return {**_plain(name, version), "begins": begins}, [*_row(version), dim(_readable(begins))]
+
+
+def _readable(begins: bytes) -> str:
+    """Return the beginning of a body in ASCII. For bytes that are not UTF-8 text the result says so."""
+    text = begins.decode(errors="replace")
+    # The cut may be within a character, so the end may be a replacement.
+    return "(not UTF-8 text)" if "\ufffd" in text[:-1] else ascii(text)[1:-1]
 
 
 def _row(version: RecordVersion) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -39,6 +40,8 @@ class Ran(msgspec.Struct, frozen=True, gc=False):
     args: bytes
     reason: str | None
     changes: dict[str, bytes | None]
+    fault: str = ""
+    """The line at which the mutator raised an unexpected exception, as ``accounts.py:7``; else empty."""
 
     @property
     def id(self) -> int:
@@ -106,7 +109,7 @@ class _Running:
         self._failure: Exception | None = None
         """The error that a port raised in this batch, or a MemoryError, even if the mutator caught it."""
 
-        self._is_fault = False
+        self._fault = ""
         self.draft = Draft(self._load, self._keys, self._holds)
         self.slots: dict[str, Slot | None] = {}
         self.fields_bytes = state.fields_bytes
@@ -183,9 +186,9 @@ class _Running:
         if reason is None:
             self.draft.merge(child)
             self.fields_bytes = fields_bytes
-        ran = self._clients[mutation.client] = Ran(mutation, args, reason, changes)
+        ran = self._clients[mutation.client] = Ran(mutation, args, reason, changes, self._fault)
         self.ran.append(ran)
-        if self._is_fault:
+        if self._fault:
             self.failed.append(ran)
         status: Status = "applied" if reason is None else "rejected"
         version = self._state.version + 1
@@ -193,7 +196,7 @@ class _Running:
 
     def _attempt(self, mutation: Mutation, draft: Draft) -> tuple[str | None, int]:
         """Run the mutator. Return (reason of a rejection, 0), or (None, size of the resulting fields in bytes)."""
-        self._is_fault = False
+        self._fault = ""
         mutator = self._mutators.get(mutation.name)
         if mutator is None:
             return f"no such mutator: {mutation.name}", 0
@@ -208,7 +211,7 @@ class _Running:
             # docs/design.md#a-rejected-mutation-is-a-committed-outcome
             if is_shortage(exc):
                 raise
-            reason, fields_bytes, self._is_fault = _reason(exc), 0, is_unexpected(exc)
+            reason, fields_bytes, self._fault = _reason(exc), 0, _line_of(exc) if is_unexpected(exc) else ""
         if self._failure is not None:
             # The mutator caught an error of a port, so the mutator's result must not be committed.
             raise self._failure
@@ -299,6 +302,14 @@ def net_changes(state: State, run: Run) -> Iterator[tuple[str, bytes | None, Slo
 def _reason(exc: Exception) -> str:
     reason = exc.reason if isinstance(exc, Rejected) else f"{type(exc).__name__}: {exc}"
     return reason[:REASON_CHARACTERS_MAX]
+
+
+def _line_of(exc: Exception) -> str:
+    """Return the line of the mutator, or of its call if the mutator did not begin. A traceback begins at the call."""
+    call = exc.__traceback__
+    assert call is not None, "the exception was raised"
+    line = call.tb_next or call
+    return f"{Path(line.tb_frame.f_code.co_filename).name}:{line.tb_lineno}"
 
 
 def _field_bytes(key: str, encoded: bytes | None) -> int:

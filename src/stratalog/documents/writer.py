@@ -207,7 +207,7 @@ class Writer:
         for ran in run.failed:
             of = {"client": ran.mutation.client, "id": ran.id, "mutator": ran.mutation.name}
             kind = (ran.reason or "").partition(":")[0]
-            self._log.environment.report(UNEXPECTED, document=self._log.record.name, **of, kind=kind)
+            self._log.environment.report(UNEXPECTED, document=self._log.record.name, **of, kind=kind, at=ran.fault)
 
     def _append(
         self, state: State, run: Run, batch: MutationBatch, merged: Merged | None, blob_batch: BlobBatch

@@ -9,10 +9,10 @@ from stratalog.codec import sha256
 from stratalog.errors import Corrupt, NotFound
 from stratalog.keys import dead_letters_partition, directory_partition, failures_partition, number, parse_number
 from stratalog.log import Environment
-from stratalog.log.bodies import read_body_back
+from stratalog.log.bodies import BodyRef, read_body_back
 from stratalog.log.directory import RECORDS, SHARDS
 from stratalog.log.verification import ChainReport, Finding
-from stratalog.maintenance.damage import DamageList, damaged_ranges, item_key
+from stratalog.maintenance.damage import DamageList, Fault, damaged_ranges, item_key
 from stratalog.ports.index import Item
 from stratalog.records.content import body_prefix
 from stratalog.records.floor import FLOOR_SORT, floor_from_item
@@ -50,6 +50,7 @@ def check_record(
         at = finding.version, finding.last
         if finding.key:
             damages.add("record body", finding.key, "missing", finding.reason, at=at)
+            _read_body(environment, name, finding.version, damages)
             if finding.kind == "missing":
                 key = item_key(name.partition, number(finding.version))
                 damages.add("record version", key, "contradicts", "a body that it names does not exist", at=at)
@@ -59,6 +60,22 @@ def check_record(
             key = item_key(name.partition, number(at[0]))
             damages.add("record version", key, fault, finding.reason, at=at)
     return report
+
+
+def _read_body(environment: Environment, name: Name, version: int, damages: DamageList) -> None:
+    """Add each damaged blob of a version's body, since the check of the chain reads a body only up to the first."""
+    item = environment.index.get(name.partition, number(version))
+    if item is not None and "x" in item.attributes:
+        _add_damaged_blobs(environment, name, decode_ref(item.attributes["x"]), damages, (version, version))
+
+
+def _add_damaged_blobs(
+    environment: Environment, name: Name, ref: BodyRef, damages: DamageList, at: tuple[int, int]
+) -> None:
+    for reading in read_body_back(environment.blobs, body_prefix(name), ref):
+        if reading.damage is not None:
+            fault: Fault = "missing" if reading.damage.is_missing else "damaged"
+            damages.add("record body", reading.key, fault, reading.damage.reason, at=at)
 
 
 def _directory(name: Name) -> str:
@@ -123,8 +140,6 @@ def _read_failed_body(environment: Environment, name: Name, failure: Item, damag
         if "x" not in attributes:
             inline_content(failure)
             return
-        for reading in read_body_back(environment.blobs, body_prefix(name), decode_ref(attributes["x"])):
-            if reading.damage is not None:
-                damages.add("record body", reading.key, "damaged", reading.damage.reason)
+        _add_damaged_blobs(environment, name, decode_ref(attributes["x"]), damages, (0, 0))
     except Corrupt as exc:
         damages.add("failures", item_key(failure.partition, failure.sort), "damaged", str(exc))

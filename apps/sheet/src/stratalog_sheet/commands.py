@@ -20,6 +20,7 @@ from stratalog.cli import (
     short,
     size_text,
     split_name,
+    standard_output,
     version_of,
 )
 from stratalog_sheet.serve import serve
@@ -190,23 +191,26 @@ def history(session: Session, name: str, cell: str | None, tab: str | None, at: 
 
 @command("export", example="stratalog sheet export acme/budget budget.xlsx --at 12")
 @click.argument("name", metavar=NAME)
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", metavar="FILE|-", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--at", metavar="VERSION|TIME", help="The version to export.  [default: the newest]")
 @click.option("--original", is_flag=True, help="Write the imported file, byte for byte.")
 @in_tab
 def export(session: Session, name: str, file: Path, at: str | None, original: bool, tab: str | None) -> None:
     """Write a version as an .xlsx workbook, or one sheet of it as CSV if FILE ends in .csv.
 
-    The command lists the parts of the version that it could not write.
+    The command lists the parts of the version that it could not write. The file - is standard output, as .xlsx.
     """
     if original and at is not None:
         raise click.UsageError("--at needs an export: --original writes the imported file, which has no versions")
     opened = _opened(session, name)
     body, report = _exported(opened, file, version_of(opened.log, at), original, tab)
-    with output_file(file) as out:
-        out.write(body)
     for line in report.lines():
         note(line)
+    if str(file) == "-":
+        standard_output().write(body)
+        return
+    with output_file(file) as out:
+        out.write(body)
     plain = {"name": name, "file": str(file), "bytes": len(body), "report": msgspec.to_builtins(report)}
     session.answer(plain, f"wrote {file}, {size_text(len(body))}")
 

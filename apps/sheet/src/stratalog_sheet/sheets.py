@@ -97,7 +97,10 @@ class Sheets:
 
     def open(self, organisation: str, name: str) -> Sheet:
         """Return the sheet of that name. Raises NotFound, and Invalid if the log of that name is not a sheet."""
-        log = self.store.log(organisation, name, upcasters=UPCASTERS)
+        try:
+            log = self.store.log(organisation, name, upcasters=UPCASTERS)
+        except NotFound as exc:
+            raise NotFound("sheet not found", organisation=organisation, log=name) from exc
         if log.record.kind != KIND:
             raise Invalid("the log is not a sheet", organisation=organisation, name=name)
         with self._lock:
