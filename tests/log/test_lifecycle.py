@@ -398,6 +398,18 @@ def test_a_fork_below_the_floor_is_refused() -> None:
         fork_log(log, "fork", 5)
 
 
+def test_a_log_deleted_by_a_clock_that_was_far_ahead_is_swept_after_the_grace_period() -> None:
+    log = filled(3)
+    clock = clock_of(log.environment)
+    now_ms = clock.wall_ms()
+    clock.set_wall(now_ms + 365 * 86_400_000)
+    delete_log(log)
+    clock.set_wall(now_ms)
+    assert sweep_deleted(log.environment, ORGANISATION, dry_run=True) == 0
+    assert sweep_deleted(log.environment, ORGANISATION) == 0
+    assert swept(log) == 1
+
+
 def test_a_fork_pins_the_floor() -> None:
     log = filled(10, segment_entries_target=4)
     fork_log(log, "fork", 6)

@@ -21,6 +21,9 @@ VERIFICATION = "tests/maintenance/test_verification.py"
 RESTORED = "tests/backups/test_restored_log.py"
 COPYING = "tests/maintenance/test_copying.py"
 ADMISSION = "tests/log/test_admission.py"
+RETENTION = "tests/log/test_retention.py"
+LIFECYCLE = "tests/log/test_lifecycle.py"
+PRUNE = "tests/records/test_prune.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -347,5 +350,62 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{RESTORED}::test_a_version_without_a_state_because_of_a_redaction_is_not_restored",),
+    ),
+    Removal(
+        "B740",
+        (Edit("src/stratalog/log/lifecycle.py", ", *floor_named(environment.index, record)]", "]"),),
+        (f"{FORKS}::test_a_floor_within_a_segment_of_a_deleted_ancestor_stays_after_another_document_took_the_name",),
+    ),
+    Removal(
+        "B740",
+        (Edit("src/stratalog/log/floors.py", "    if named > forgotten:\n", "    if False:\n"),),
+        (f"{RETENTION}::test_a_deleted_ancestor_still_has_a_floor",),
+    ),
+    Removal(
+        "B741",
+        (
+            Edit(
+                "src/stratalog/log/retention.py",
+                ".lineage[-1].version < plan.floor",
+                ".lineage[-1].version <= plan.floor",
+            ),
+        ),
+        (f"{FORKS}::test_a_fork_that_forgets_the_versions_of_its_ancestors_can_be_merged_and_forked",),
+        raises=("VersionForgotten",),
+    ),
+    Removal(
+        "B741",
+        (Edit("src/stratalog/log/lifecycle.py", "source.lineage[-1].version > source.floor else ()", "True else ()"),),
+        (f"{FORKS}::test_a_fork_that_forgets_the_versions_of_its_ancestors_can_be_merged_and_forked",),
+    ),
+    Removal(
+        "B742",
+        (
+            Edit(
+                "src/stratalog/log/retention.py",
+                "        if not segment.freed and is_mark_ahead(environment.clock, segment.marked_ms):\n",
+                "        if False:\n",
+            ),
+        ),
+        (f"{RETENTION}::test_segments_marked_by_a_clock_that_was_far_ahead_are_freed_after_the_grace_period",),
+    ),
+    Removal(
+        "B742",
+        (
+            Edit(
+                "src/stratalog/log/sweep.py",
+                'is_mark_ahead(environment.clock, required(listed.item, "m") - _waits_ms(listed.item)) and not dry_run',
+                "False",
+            ),
+        ),
+        (f"{LIFECYCLE}::test_a_log_deleted_by_a_clock_that_was_far_ahead_is_swept_after_the_grace_period",),
+    ),
+    Removal(
+        "B742",
+        (Edit("src/stratalog/records/retention.py", "is_mark_ahead(clock, mark.marked_ms)", "False"),),
+        (
+            f"{PRUNE}::test_versions_pruned_by_a_clock_that_was_far_ahead_are_freed_after_the_grace_period",
+            f"{PRUNE}::test_a_free_marks_versions_again_that_a_clock_far_ahead_has_marked",
+        ),
     ),
 )

@@ -32,6 +32,7 @@ from stratalog.log.directory import (
 from stratalog.log.entries import END, Upcasters
 from stratalog.log.environment import Environment
 from stratalog.log.family_members import depth_of, member_put, minimal_depths
+from stratalog.log.floors import floor_named
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
@@ -175,7 +176,8 @@ def _append_end(log: Log) -> None:
         stored = environment.index.get(seal.partition, seal.sort)
         return stored is not None and stored.attributes.get("w") == seal.attributes["w"]
 
-    commit_once(environment, _deletion(record, seal, environment.clock.wall_ms()), landed)
+    writes = [*_deletion(record, seal, environment.clock.wall_ms()), *floor_named(environment.index, record)]
+    commit_once(environment, writes, landed)
 
 
 class _SourceChanged(Exception):
@@ -289,12 +291,17 @@ def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord
 
 
 def _lineage(source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
-    """Return a fork's ancestors: the ancestors of ``source``, and ``source`` if it has own versions up to ``at``."""
-    if source.lineage and source.lineage[-1].version == at:
-        return source.lineage
-    if len(source.lineage) >= FORK_DEPTH_MAX:
-        raise LimitExceeded("forks of forks are nested too deeply", value=len(source.lineage) + 1, limit=FORK_DEPTH_MAX)
-    return (*source.lineage, Parent(source.organisation, source.name, source.incarnation, at, hash))
+    """Return a fork's ancestors: the ancestors of ``source``, and ``source`` if it has own versions up to ``at``.
+
+    If the floor of ``source`` is its own fork version, ``source`` alone has the base of its history, and needs none of
+    its ancestors' versions.
+    """
+    above = source.lineage if source.lineage and source.lineage[-1].version > source.floor else ()
+    if above and above[-1].version == at:
+        return above
+    if len(above) >= FORK_DEPTH_MAX:
+        raise LimitExceeded("forks of forks are nested too deeply", value=len(above) + 1, limit=FORK_DEPTH_MAX)
+    return (*above, Parent(source.organisation, source.name, source.incarnation, at, hash))
 
 
 def _pin(source: NameRecord, record: NameRecord) -> list[Write]:

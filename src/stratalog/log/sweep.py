@@ -8,7 +8,9 @@ The sweep decodes no body of an entry, so damaged bodies do not stop it.
 
 from __future__ import annotations
 
-from stratalog.errors import Corrupt
+from contextlib import suppress
+
+from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.keys import (
     checkpoints_partition,
     deleted_partition,
@@ -18,14 +20,16 @@ from stratalog.keys import (
     snapshots_partition,
     waiting_partition,
 )
+from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log.callbacks import Report, Stop, never, quiet
 from stratalog.log.entries import END
 from stratalog.log.environment import Environment
 from stratalog.log.listed_items import list_items
+from stratalog.log.marks import free_time_reached, is_mark_ahead
 from stratalog.log.pins import Pin, lowest_pin, pin_delete
-from stratalog.log.retention import delete_items, forget_segment, free_time_reached
+from stratalog.log.retention import delete_items, forget_segment
 from stratalog.log.segments import list_segments
-from stratalog.ports.index import Delete, Item, required
+from stratalog.ports.index import Delete, Equals, Item, Put, required
 
 __all__ = ["UNNAMED", "sweep_deleted"]
 
@@ -59,6 +63,8 @@ def sweep_deleted(
         try:
             if listed.item is None:
                 raise Corrupt(listed.fault, partition=partition, sort=listed.sort)
+            if is_mark_ahead(environment.clock, required(listed.item, "m") - _waits_ms(listed.item)) and not dry_run:
+                _list_again(environment, listed.item)
             if not _is_due(environment, listed.item):
                 continue
             if stop():
@@ -73,6 +79,19 @@ def sweep_deleted(
     if damage is not None:
         raise damage
     return swept
+
+
+def _waits_ms(gone: Item) -> int:
+    """Return for how long a line may be listed before the time that it has."""
+    return UNKNOWN_OWNER_SECONDS_MAX * 1000 if UNNAMED in gone.attributes else 0
+
+
+def _list_again(environment: Environment, gone: Item) -> None:
+    """List the incarnation as deleted now: the clock was far ahead that listed it."""
+    listed = {**gone.attributes, "m": environment.clock.wall_ms() + _waits_ms(gone)}
+    with suppress(ConditionFailed):  # another process has swept it or listed it again
+        environment.index.commit([Put(Item(gone.partition, gone.sort, listed), Equals("m", gone.attributes["m"]))])
+        environment.count("deleted log listed again")
 
 
 def _is_due(environment: Environment, gone: Item) -> bool:

@@ -15,6 +15,7 @@ from stratalog.documents import Document, Rules
 from stratalog.documents.snapshot_schedule import is_snapshot_due
 from stratalog.log import Log
 from stratalog.log.callbacks import Stop
+from stratalog.log.marks import is_mark_ahead
 from stratalog.log.retention import archive_segments, free_segments, is_due, pinned_floor, raise_floor
 from stratalog.log.segments import Segment, list_segments
 from stratalog.log.snapshots import newest_snapshot
@@ -64,9 +65,10 @@ def maintain_log(
             report(_archivable(segments, bound, floor))
         else:
             archive_segments(log, bound, stop, report)
+    clock = log.environment.clock
     if dry_run:
-        done["freed_segments"] += sum(is_due(log.environment.clock, segment) for segment in segments)
-    elif any(is_due(log.environment.clock, segment) for segment in segments):
+        done["freed_segments"] += sum(is_due(clock, segment) for segment in segments)
+    elif any(is_due(clock, segment) or is_mark_ahead(clock, segment.marked_ms) for segment in segments):
         report = partial(_count, done, "freed_segments")
         _ = document.free_segments(stop, report) if document else free_segments(log, stop, report)
 
