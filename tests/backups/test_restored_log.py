@@ -148,6 +148,36 @@ def test_the_ancestors_of_a_restored_fork_are_no_damage_and_are_deleted_with_the
     assert list(target.environment.blobs.list("")) == []
 
 
+@pytest.mark.parametrize("is_reused", [False, True])
+def test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_damage(
+    world: World, is_reused: bool
+) -> None:
+    delete_log(world.store.document("acme", "copy").log)
+    if is_reused:
+        world.store.create("acme", "copy")
+    world.backups.make(world.store)
+    target = world.backups.restored(world.backups.view())
+    assert damages(target) == []
+    delete_log(target.document("acme", "third").log)
+    world.clock.sleep(GARBAGE_SECONDS)
+    for _ in range(2):
+        world.maintain(target)
+    assert target.document("acme", "plan").forget_below(6) == 6
+
+
+def test_a_backup_of_a_fork_of_a_deleted_log_needs_no_ancestor_below_the_floor_of_that_log(world: World) -> None:
+    copy = world.store.document("acme", "copy")
+    delete_log(world.store.document("acme", "third").log)
+    assert copy.forget_below(5) == 5
+    copy.fork("fourth")
+    for name in ("copy", "plan"):
+        delete_log(world.store.document("acme", name).log)
+    world.backups.make(world.store)
+    target = world.backups.restored(world.backups.view())
+    assert damages(target) == []
+    assert newest(target, "fourth") == newest(world.store, "fourth")
+
+
 def test_a_restoration_that_takes_too_long_fails_and_creates_no_name(world: World) -> None:
     target = open_inline(settings=SETTINGS, clock=world.clock)
     with pytest.raises(LimitExceeded, match="took too long"):

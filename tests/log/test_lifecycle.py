@@ -10,10 +10,11 @@ from itertools import count as numbers
 import pytest
 
 from stratalog.errors import Conflict, LimitExceeded, NotFound, OutcomeUnknown, Unavailable, VersionForgotten
-from stratalog.keys import ORGANISATIONS_PARTITION, entries_partition, forks_partition
+from stratalog.keys import ORGANISATIONS_PARTITION, deleted_partition, entries_partition, forks_partition
 from stratalog.limits import FORK_DEPTH_MAX
 from stratalog.log import Environment, Log, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, NameHolder, list_directory, list_organisations, organisations_of
+from stratalog.log.names import read_name
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.sweep import sweep_deleted
 from stratalog.ports.index import NO_BLOBS, Item, Put, Write
@@ -407,6 +408,10 @@ def test_a_log_deleted_by_a_clock_that_was_far_ahead_is_swept_after_the_grace_pe
     clock.set_wall(now_ms)
     assert sweep_deleted(log.environment, ORGANISATION, dry_run=True) == 0
     assert sweep_deleted(log.environment, ORGANISATION) == 0
+    [line] = log.environment.index.query(deleted_partition(ORGANISATION))
+    record = read_name(log.environment.index, ORGANISATION, NAME)
+    assert record is not None
+    assert record.deleted_ms == line.attributes["m"] == now_ms
     assert swept(log) == 1
 
 

@@ -24,6 +24,7 @@ ADMISSION = "tests/log/test_admission.py"
 RETENTION = "tests/log/test_retention.py"
 LIFECYCLE = "tests/log/test_lifecycle.py"
 CLI_BACKUPS = "tests/cli/test_backups.py"
+MERGING = "tests/documents/test_merging.py"
 PRUNE = "tests/records/test_prune.py"
 
 REMOVALS: tuple[Removal, ...] = (
@@ -413,5 +414,44 @@ REMOVALS: tuple[Removal, ...] = (
         "B743",
         (Edit("src/stratalog/cli/backups.py", "names_without_state(target) if time_ms is not None else []", "[]"),),
         (f"{CLI_BACKUPS}::test_a_restore_to_a_time_names_documents_whose_state_was_redacted_since",),
+    ),
+    Removal(
+        "B742",
+        (
+            Edit(
+                "src/stratalog/log/sweep.py",
+                "    if record is not None and record.prefix == gone.sort and record.deleted_ms:\n",
+                "    if False:\n",
+            ),
+        ),
+        (f"{LIFECYCLE}::test_a_log_deleted_by_a_clock_that_was_far_ahead_is_swept_after_the_grace_period",),
+    ),
+    Removal(
+        "B744",
+        (
+            Edit(
+                "src/stratalog/backups/family.py",
+                "            for ancestor, pin in listed_pins(line):\n",
+                "            for ancestor, pin in ():\n",
+            ),
+        ),
+        (f"{RESTORED}::test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_damage",),
+    ),
+    Removal(
+        "B744",
+        (Edit("src/stratalog/backups/family.py", " if ancestor in prefixes]", "]"),),
+        (f"{RESTORED}::test_a_backup_of_a_fork_of_a_deleted_log_needs_no_ancestor_below_the_floor_of_that_log",),
+        raises=("KeyError",),
+    ),
+    Removal(
+        "B745",
+        (
+            Edit(
+                "src/stratalog/documents/replay.py",
+                "position, last)\n",
+                "position, dict(last))\n",
+            ),
+        ),
+        (f"{MERGING}::test_the_memory_of_a_merge_does_not_grow_with_the_square_of_the_mutations_of_an_entry",),
     ),
 )

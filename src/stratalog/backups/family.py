@@ -34,7 +34,7 @@ from stratalog.log.environment import Environment
 from stratalog.log.family_members import depth_of
 from stratalog.log.head import Head, find_head
 from stratalog.log.names import NameRecord, name_put, read_name
-from stratalog.log.pins import Pin, pin_put
+from stratalog.log.pins import Pin, listed_pins, pin_put
 from stratalog.log.segments import segment_from_item
 from stratalog.maintenance.checkpoint import Checkpoint
 from stratalog.maintenance.verification import HistoryName
@@ -102,6 +102,7 @@ class FamilyBackup:
         self._put(read, family_partition(owner), [log.member for log in logs])
         for log in logs:
             self._add(read, owner, log)
+        read.deleted = [_within(line, {log.prefix for log in logs}) for line in read.deleted]
         self._add_pins(read, logs)
         # The collector may delete the blobs of redacted, forgotten or deleted content long after the items changed, and
         # its run changes no item. So list the blobs of such a family again, even if all items are as in the base.
@@ -248,11 +249,17 @@ class FamilyBackup:
         return next(base.query(segments_partition(prefix), after=item.sort, limit=1), None) is not None
 
     def _add_pins(self, read: FamilyRead, logs: list[_Log]) -> None:
-        """Add the pins of the forks in the backup. A pin of any other fork would block the floor for ever."""
+        """Add the pins of the forks in the backup. A pin of any other fork would block the floor for ever.
+
+        The sweep of a deleted fork deletes its pins, so they are those that its line names.
+        """
         pins: dict[str, list[Item]] = {log.prefix: [] for log in logs}
         for log in logs:
             for parent in log.record.lineage if log.record and log.head else ():
                 pins[parent.prefix].append(pin_put(parent.prefix, Pin(parent.version, log.prefix)).item)
+        for line in read.deleted:
+            for ancestor, pin in listed_pins(line):
+                pins[ancestor].append(pin_put(ancestor, pin).item)
         for prefix, items in pins.items():
             self._put(read, forks_partition(prefix), sorted(items, key=lambda item: item.sort))
 
@@ -317,6 +324,17 @@ def unmarked(item: Item) -> Item:
     """Return a segment's record without marks, for a backup that has the entries in its index."""
     attributes = {name: value for name, value in item.attributes.items() if name not in ("l", "a", "d")}
     return Item(item.partition, item.sort, {**attributes, "m": 0})
+
+
+def _within(line: Item, prefixes: set[str]) -> Item:
+    """Return the line of a deleted log with only those ancestors that are in the backup.
+
+    A fork of a log whose floor is at its own fork version does not need the ancestors of that log.
+    """
+    pins = [(ancestor, pin) for ancestor, pin in listed_pins(line) if ancestor in prefixes]
+    return Item(
+        line.partition, line.sort, {**line.attributes, "l": " ".join(f"{prefix} {pin.version}" for prefix, pin in pins)}
+    )
 
 
 def _with(item: Item, **attributes: int) -> Item:
