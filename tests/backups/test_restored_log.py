@@ -169,7 +169,7 @@ def test_a_backup_of_a_fork_of_a_deleted_log_needs_no_ancestor_below_the_floor_o
     copy = world.store.document("acme", "copy")
     delete_log(world.store.document("acme", "third").log)
     assert copy.forget_below(5) == 5
-    copy.fork("fourth")
+    copy.fork("fourth", at=5)
     for name in ("copy", "plan"):
         delete_log(world.store.document("acme", name).log)
     world.backups.make(world.store)

@@ -211,6 +211,15 @@ def test_a_fork_that_forgets_the_versions_of_its_ancestors_can_be_merged_and_for
         assert document.at()["n"] == before + 5
 
 
+def test_forks_of_a_version_that_is_the_floor_share_its_base() -> None:
+    world = World(snapshot_entries_interval=100, segment_entries_target=4)
+    document = grown(world)
+    state = document.at(6).to_dict()
+    assert document.forget_below(6) == 6
+    document.fork("copy", at=6).fork("second", at=6)
+    assert [world.open(name).at(6).to_dict() for name in ("copy", "second")] == [state, state]
+
+
 def test_a_fork_with_a_snapshot_below_its_ancestor_s_floor_is_read_and_forked() -> None:
     world = World(snapshot_entries_interval=100, segment_entries_target=4)
     document = grown(world)

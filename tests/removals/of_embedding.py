@@ -377,7 +377,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B741",
-        (Edit("src/stratalog/log/lifecycle.py", "source.lineage[-1].version > source.floor else ()", "True else ()"),),
+        (Edit("src/stratalog/log/lifecycle.py", "if source.floor == at else None", "if False else None"),),
         (f"{FORKS}::test_a_fork_that_forgets_the_versions_of_its_ancestors_can_be_merged_and_forked",),
     ),
     Removal(

@@ -37,8 +37,9 @@ from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import Segment, segment_put
+from stratalog.log.snapshots import newest_snapshot
 from stratalog.log.usage import Amounts
-from stratalog.ports.index import Absent, Attribute, Item, Put, Write, no_turn
+from stratalog.ports.index import Absent, Attribute, Index, Item, Put, Write, no_turn
 
 __all__ = ["create_log", "delete_log", "deleted_line", "fork_log", "open_log"]
 
@@ -127,7 +128,7 @@ def fork_log(
                 name,
                 source.kind,
                 source,
-                _lineage(source, at, log.hash_at(at)),
+                _lineage(environment.index, source, at, log.hash_at(at)),
                 head.created_ms,
             )
         except _SourceChanged as exc:
@@ -290,18 +291,18 @@ def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord
     return require_name(environment.index, record.organisation, record.name, record.incarnation)
 
 
-def _lineage(source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
+def _lineage(index: Index, source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
     """Return a fork's ancestors: the ancestors of ``source``, and ``source`` if it has own versions up to ``at``.
 
-    If the floor of ``source`` is its own fork version, ``source`` alone has the base of its history, and needs none of
-    its ancestors' versions.
+    A log may have the base of its history at its own fork version. Then a fork of this version needs only this log.
     """
-    above = source.lineage if source.lineage and source.lineage[-1].version > source.floor else ()
-    if above and above[-1].version == at:
-        return above
-    if len(above) >= FORK_DEPTH_MAX:
-        raise LimitExceeded("forks of forks are nested too deeply", value=len(above) + 1, limit=FORK_DEPTH_MAX)
-    return (*above, Parent(source.organisation, source.name, source.incarnation, at, hash))
+    own = Parent(source.organisation, source.name, source.incarnation, at, hash)
+    if source.lineage and source.lineage[-1].version == at:
+        base = newest_snapshot(index, source.prefix, at) if source.floor == at else None
+        return (own,) if base is not None and base.version == at else source.lineage
+    if len(source.lineage) >= FORK_DEPTH_MAX:
+        raise LimitExceeded("forks of forks are nested too deeply", value=len(source.lineage) + 1, limit=FORK_DEPTH_MAX)
+    return (*source.lineage, own)
 
 
 def _pin(source: NameRecord, record: NameRecord) -> list[Write]:
