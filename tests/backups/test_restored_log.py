@@ -148,13 +148,15 @@ def test_the_ancestors_of_a_restored_fork_are_no_damage_and_are_deleted_with_the
     assert list(target.environment.blobs.list("")) == []
 
 
-@pytest.mark.parametrize("is_reused", [False, True])
+@pytest.mark.parametrize("later_logs", [0, 1, 2])
 def test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_damage(
-    world: World, is_reused: bool
+    world: World, later_logs: int
 ) -> None:
     delete_log(world.store.document("acme", "copy").log)
-    if is_reused:
-        world.store.create("acme", "copy")
+    for count in range(later_logs):
+        later = world.store.create("acme", "copy")
+        if count == 0:
+            delete_log(later.log)
     world.backups.make(world.store)
     target = world.backups.restored(world.backups.view())
     assert damages(target) == []

@@ -454,4 +454,13 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{MERGING}::test_the_memory_of_a_merge_does_not_grow_with_the_square_of_the_mutations_of_an_entry",),
     ),
+    Removal(
+        "B744",
+        (
+            Edit(
+                "src/stratalog/backups/family.py", "log.record or self._later_deleted(organisation, name)", "log.record"
+            ),
+        ),
+        (f"{RESTORED}::test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_damage",),
+    ),
 )

@@ -171,8 +171,9 @@ class FamilyBackup:
         self._put(read, segments_partition(log.prefix), retained)
         self._put(read, snapshots_partition(log.prefix), log.snapshots)
         self._put(read, checkpoints_partition(log.prefix), log.checkpoints)
-        if log.record is not None:
-            self._put(read, name_partition(organisation, name), [name_put(log.record, Absent()).item])
+        record = log.record or self._later_deleted(organisation, name)
+        if record is not None:
+            self._put(read, name_partition(organisation, name), [name_put(record, Absent()).item])
         if log.head is None:
             line = self._index.get(deleted_partition(organisation), log.prefix)
             read.deleted += [line] if line else []
@@ -182,6 +183,14 @@ class FamilyBackup:
             history = HistoryName("log", organisation, name)
             checkpoint = Checkpoint(history, log.record.origin, log.head.version, log.head.hash)
             read.rows[history_row(history, name_partition(organisation, name))] = checkpoint.line().encode()
+
+    def _later_deleted(self, organisation: str, name: str) -> NameRecord | None:
+        """Return the name record of a log that had the name after a deleted log, if it was deleted too.
+
+        It belongs to no log of the backup. But without a name record the deleted log would count as damaged.
+        """
+        record = read_name(self._index, organisation, name)
+        return record if record is not None and record.deleted_ms else None
 
     def _add_segment(self, read: FamilyRead, owner: str, log: _Log, item: Item, following: Item | None) -> Item | None:
         """Add a segment's entries, unless the backup uses its archive. Return its record; None if it is forgotten."""
