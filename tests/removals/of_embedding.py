@@ -25,6 +25,7 @@ RETENTION = "tests/log/test_retention.py"
 LIFECYCLE = "tests/log/test_lifecycle.py"
 CLI_BACKUPS = "tests/cli/test_backups.py"
 MERGING = "tests/documents/test_merging.py"
+MAINTAIN = "tests/maintenance/test_maintain.py"
 PRUNE = "tests/records/test_prune.py"
 
 REMOVALS: tuple[Removal, ...] = (
@@ -462,5 +463,14 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{RESTORED}::test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_damage",),
+    ),
+    Removal(
+        "B746",
+        (
+            Edit(
+                "src/stratalog/maintenance/log_pass.py", "_has_state(log, floor) if is_document", "True if is_document"
+            ),
+        ),
+        (f"{MAINTAIN}::test_a_document_without_a_state_of_the_new_floor_forgets_up_to_its_newest_snapshot_below",),
     ),
 )
