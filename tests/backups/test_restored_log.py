@@ -10,13 +10,13 @@ import stratalog
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.backups.restored_log import restore_log
 from stratalog.errors import Conflict, LimitExceeded, Redacted
-from stratalog.keys import ORGANISATIONS_PARTITION
+from stratalog.keys import ORGANISATIONS_PARTITION, deleted_partition
 from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log import delete_log
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.inspection import inspect_history, inspect_store, inspected_histories
-from stratalog.ports.index import NO_BLOBS, Write
+from stratalog.ports.index import NO_BLOBS, Item, Put, Write
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
@@ -165,6 +165,15 @@ def test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_dam
     for _ in range(2):
         world.maintain(target)
     assert target.document("acme", "plan").forget_below(6) == 6
+
+
+def test_a_damaged_line_of_a_deleted_log_is_reported_and_the_family_is_backed_up(world: World) -> None:
+    log = world.store.document("acme", "copy").log
+    delete_log(log)
+    [line] = world.store.environment.index.query(deleted_partition("acme"))
+    world.store.environment.index.commit([Put(Item(line.partition, line.sort, {**line.attributes, "l": "x"}))])
+    assert [failure.what for failure in world.backups.make(world.store).manifest.failures] == [log.record.prefix]
+    assert newest(world.backups.restored(world.backups.view()), "third") == newest(world.store, "third")
 
 
 def test_a_backup_of_a_fork_of_a_deleted_log_needs_no_ancestor_below_the_floor_of_that_log(world: World) -> None:

@@ -432,8 +432,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/family.py",
-                "            for ancestor, pin in listed_pins(line):\n",
-                "            for ancestor, pin in ():\n",
+                "        for ancestor, pin in of_deleted:\n",
+                "        for ancestor, pin in ():\n",
             ),
         ),
         (f"{RESTORED}::test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_damage",),

@@ -102,8 +102,8 @@ class FamilyBackup:
         self._put(read, family_partition(owner), [log.member for log in logs])
         for log in logs:
             self._add(read, owner, log)
-        read.deleted = [_within(line, {log.prefix for log in logs}) for line in read.deleted]
-        self._add_pins(read, logs)
+        pins = self._listed_pins(read, {log.prefix for log in logs})
+        self._add_pins(read, logs, pins)
         # The collector may delete the blobs of redacted, forgotten or deleted content long after the items changed, and
         # its run changes no item. So list the blobs of such a family again, even if all items are as in the base.
         if not any(map(_may_have_garbage, logs)) and self._is_as_in_base(read, owner):
@@ -257,7 +257,26 @@ class FamilyBackup:
             return False
         return next(base.query(segments_partition(prefix), after=item.sort, limit=1), None) is not None
 
-    def _add_pins(self, read: FamilyRead, logs: list[_Log]) -> None:
+    def _listed_pins(self, read: FamilyRead, prefixes: set[str]) -> list[tuple[str, Pin]]:
+        """Return the pins of the deleted logs at ancestors that are in the backup. Take out all others of their lines.
+
+        A fork of a log whose floor is at its own fork version does not need the ancestors of that log.
+        """
+        lines, pins = read.deleted, list[tuple[str, Pin]]()
+        read.deleted = []
+        for line in lines:
+            try:
+                listed = [(ancestor, pin) for ancestor, pin in listed_pins(line) if ancestor in prefixes]
+            except Corrupt as exc:
+                self._catalogue.fail(line.sort, exc.code, exc.message)
+                read.deleted.append(line)
+                continue
+            text = " ".join(f"{ancestor} {pin.version}" for ancestor, pin in listed)
+            read.deleted.append(Item(line.partition, line.sort, {**line.attributes, "l": text}))
+            pins += listed
+        return pins
+
+    def _add_pins(self, read: FamilyRead, logs: list[_Log], of_deleted: list[tuple[str, Pin]]) -> None:
         """Add the pins of the forks in the backup. A pin of any other fork would block the floor for ever.
 
         The sweep of a deleted fork deletes its pins, so they are those that its line names.
@@ -266,9 +285,8 @@ class FamilyBackup:
         for log in logs:
             for parent in log.record.lineage if log.record and log.head else ():
                 pins[parent.prefix].append(pin_put(parent.prefix, Pin(parent.version, log.prefix)).item)
-        for line in read.deleted:
-            for ancestor, pin in listed_pins(line):
-                pins[ancestor].append(pin_put(ancestor, pin).item)
+        for ancestor, pin in of_deleted:
+            pins[ancestor].append(pin_put(ancestor, pin).item)
         for prefix, items in pins.items():
             self._put(read, forks_partition(prefix), sorted(items, key=lambda item: item.sort))
 
@@ -333,17 +351,6 @@ def unmarked(item: Item) -> Item:
     """Return a segment's record without marks, for a backup that has the entries in its index."""
     attributes = {name: value for name, value in item.attributes.items() if name not in ("l", "a", "d")}
     return Item(item.partition, item.sort, {**attributes, "m": 0})
-
-
-def _within(line: Item, prefixes: set[str]) -> Item:
-    """Return the line of a deleted log with only those ancestors that are in the backup.
-
-    A fork of a log whose floor is at its own fork version does not need the ancestors of that log.
-    """
-    pins = [(ancestor, pin) for ancestor, pin in listed_pins(line) if ancestor in prefixes]
-    return Item(
-        line.partition, line.sort, {**line.attributes, "l": " ".join(f"{prefix} {pin.version}" for prefix, pin in pins)}
-    )
 
 
 def _with(item: Item, **attributes: int) -> Item:
