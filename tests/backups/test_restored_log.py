@@ -10,13 +10,13 @@ import stratalog
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.backups.restored_log import restore_log
 from stratalog.errors import Conflict, LimitExceeded, Redacted
-from stratalog.keys import ORGANISATIONS_PARTITION
+from stratalog.keys import ORGANISATIONS_PARTITION, deleted_partition
 from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log import delete_log
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.inspection import inspect_history, inspect_store, inspected_histories
-from stratalog.ports.index import NO_BLOBS, Write
+from stratalog.ports.index import NO_BLOBS, Item, Put, Write
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
@@ -146,6 +146,47 @@ def test_the_ancestors_of_a_restored_fork_are_no_damage_and_are_deleted_with_the
         world.clock.sleep(GARBAGE_SECONDS)
         world.maintain(target)
     assert list(target.environment.blobs.list("")) == []
+
+
+@pytest.mark.parametrize("later_logs", [0, 1, 2])
+def test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_damage(
+    world: World, later_logs: int
+) -> None:
+    delete_log(world.store.document("acme", "copy").log)
+    for count in range(later_logs):
+        later = world.store.create("acme", "copy")
+        if count == 0:
+            delete_log(later.log)
+    world.backups.make(world.store)
+    target = world.backups.restored(world.backups.view())
+    assert damages(target) == []
+    delete_log(target.document("acme", "third").log)
+    world.clock.sleep(GARBAGE_SECONDS)
+    for _ in range(2):
+        world.maintain(target)
+    assert target.document("acme", "plan").forget_below(6) == 6
+
+
+def test_a_damaged_line_of_a_deleted_log_is_reported_and_the_family_is_backed_up(world: World) -> None:
+    log = world.store.document("acme", "copy").log
+    delete_log(log)
+    [line] = world.store.environment.index.query(deleted_partition("acme"))
+    world.store.environment.index.commit([Put(Item(line.partition, line.sort, {**line.attributes, "l": "x"}))])
+    assert [failure.what for failure in world.backups.make(world.store).manifest.failures] == [log.record.prefix]
+    assert newest(world.backups.restored(world.backups.view()), "third") == newest(world.store, "third")
+
+
+def test_a_backup_of_a_fork_of_a_deleted_log_needs_no_ancestor_below_the_floor_of_that_log(world: World) -> None:
+    copy = world.store.document("acme", "copy")
+    delete_log(world.store.document("acme", "third").log)
+    assert copy.forget_below(5) == 5
+    copy.fork("fourth", at=5)
+    for name in ("copy", "plan"):
+        delete_log(world.store.document("acme", name).log)
+    world.backups.make(world.store)
+    target = world.backups.restored(world.backups.view())
+    assert damages(target) == []
+    assert newest(target, "fourth") == newest(world.store, "fourth")
 
 
 def test_a_restoration_that_takes_too_long_fails_and_creates_no_name(world: World) -> None:

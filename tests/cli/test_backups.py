@@ -7,12 +7,14 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import stratalog
 from stratalog.cli import backups
+from stratalog.testing.clock import ManualClock
 from tests.cli.conftest import Run
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "backup.md").read_text()
@@ -70,6 +72,26 @@ def test_a_version_is_restored_beside_the_document(budget: Run) -> None:
     budget("restore", "b", "--name", "acme/budget", "--as", "draft", code=4)
     budget("restore", "b", "--name", "acme/nothing", code=3)
     budget("restore", "b", "--name", "acme/budget", "--version", "9", "--as", "x", code=3)
+
+
+def test_a_restore_to_a_time_names_documents_whose_state_was_redacted_since(run: Run) -> None:
+    clock = ManualClock()
+    with stratalog.open("store", clock=clock) as store:
+        plans = [store.create("acme", name) for name in ("plan", "other")]
+        for value in (1, 2, 3):
+            for plan in plans:
+                plan.mutate("put", {"key": "a", "value": value})
+            clock.sleep(60)
+        stratalog.redact(plans[0], 2)
+        second_ms = plans[0].log.entry(2).created_ms
+    run("backup", "b")
+    at = datetime.fromtimestamp(second_ms / 1000, UTC).isoformat()
+    result = run("restore", "b", "--store", "then", "--time", at, "--json", code=1)
+    assert json.loads(result.stdout)["without_state"] == ["acme/plan"]
+    assert "acme/plan has no state of that time" in result.stderr
+    assert run("show", "acme/other", "a", "--store", "then").stdout.strip() == "2"
+    result = run("restore", "b", "--store", "now", "--time", "2100-01-01", "--json")
+    assert json.loads(result.stdout)["without_state"] == []
 
 
 def test_a_backup_command_that_cannot_succeed_reports_the_reason(budget: Run) -> None:

@@ -144,11 +144,11 @@ def test_a_fork_holds_its_parents_floor_until_it_has_a_base_of_its_own() -> None
 @pytest.mark.parametrize("frees", [False, True])
 def test_the_floor_of_a_fork_is_that_of_its_deleted_ancestor_after_another_document_took_the_name(frees: bool) -> None:
     world = World(snapshot_entries_interval=4, segment_entries_target=4)
-    document = grown(world)
-    fork = document.fork("copy", at=10)
+    document = grown(world, 9)
+    fork = document.fork("copy", at=9)
     fork.apply([inc(client="bob")])
     second = fork.fork("second")
-    assert document.forget_below(7) == 7
+    assert document.forget_below(8) == 8
     if frees:
         world.clock.sleep(DUE_SECONDS)
         document.free_segments()
@@ -156,10 +156,68 @@ def test_the_floor_of_a_fork_is_that_of_its_deleted_ancestor_after_another_docum
     world.create()
     for name in ("copy", "second"):
         reader = world.open(name)
-        assert reader.log.floor() == 7
-        assert [version.version for version in reader.versions()] == [8, 9, 10, 11]
-        assert reader.at(7).to_dict() == second.at(7).to_dict()
+        assert reader.log.floor() == 8
+        assert [version.version for version in reader.versions()] == [9, 10]
+        assert reader.at(8).to_dict() == second.at(8).to_dict()
+        assert verify(reader).version == 10
+
+
+@pytest.mark.parametrize("is_last", [False, True], ids=["in a segment", "in the last segment"])
+@pytest.mark.parametrize("makes_gap", [False, True])
+def test_a_floor_within_a_segment_of_a_deleted_ancestor_stays_after_another_document_took_the_name(
+    is_last: bool, makes_gap: bool
+) -> None:
+    world = World(snapshot_entries_interval=4, segment_entries_target=1000 if is_last else 9)
+    document = grown(world)
+    fork = document.fork("copy", at=10)
+    fork.apply([inc(client="bob")])
+    second = fork.fork("second")
+    assert document.forget_below(6) == 6
+    if makes_gap:
+        world.clock.sleep(DUE_SECONDS)
+        document.free_segments()
+    delete_log(document.log)
+    world.create()
+    for name in ("copy", "second"):
+        reader = world.open(name)
+        assert reader.log.floor() == 6
+        assert [version.version for version in reader.versions()] == [7, 8, 9, 10, 11]
+        assert reader.at(6).to_dict() == second.at(6).to_dict()
         assert verify(reader).version == 11
+
+
+def test_a_fork_that_forgets_the_versions_of_its_ancestors_can_be_merged_and_forked() -> None:
+    world = World(snapshot_entries_interval=4, segment_entries_target=4)
+    document = grown(world)
+    fork = document.fork("copy", at=10)
+    fork.apply([inc(by=5, client="bob")])
+    states = {version: fork.at(version).to_dict() for version in (10, 11)}
+    assert fork.forget_below(10) == 10
+    fork.fork("third", at=10)
+    fork.fork("fourth", at=11)
+    for is_freed in (False, True):
+        if is_freed:
+            assert document.forget_below(document.version) == 10
+            world.clock.sleep(DUE_SECONDS)
+            document.free_segments()
+        for name in ("copy", "third", "fourth"):
+            reader = world.open(name)
+            assert reader.log.floor() == 10
+            assert reader.at().to_dict() == states[min(11, reader.version)]
+            assert verify(reader).version == reader.version
+    before = document.at()["n"]
+    for _ in range(2):
+        assert len(merge(world.open("copy"), document)) == 1
+        assert document.at()["n"] == before + 5
+
+
+def test_forks_of_a_version_that_is_the_floor_share_its_base() -> None:
+    world = World(snapshot_entries_interval=100, segment_entries_target=4)
+    document = grown(world)
+    state = document.at(6).to_dict()
+    assert document.forget_below(6) == 6
+    document.fork("copy", at=6).fork("second", at=6)
+    assert [world.open(name).at(6).to_dict() for name in ("copy", "second")] == [state, state]
 
 
 def test_a_fork_with_a_snapshot_below_its_ancestor_s_floor_is_read_and_forked() -> None:

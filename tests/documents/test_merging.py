@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import tracemalloc
 
 import pytest
 
@@ -16,7 +17,7 @@ from stratalog.maintenance.document_export import export_document
 from stratalog.maintenance.document_import import import_document
 from stratalog.ports.index import Delete
 from stratalog.protocol import Mutation
-from tests.documents.helpers import World, inc
+from tests.documents.helpers import World, inc, put
 from tests.documents.test_forks import RULES, grown, two_sides
 
 
@@ -223,3 +224,19 @@ def test_a_storage_error_during_a_merge_is_raised_unchanged(monkeypatch: pytest.
     world.recorder.before = fail
     with pytest.raises(Unavailable):
         merge(fork, document)
+
+
+def test_the_memory_of_a_merge_does_not_grow_with_the_square_of_the_mutations_of_an_entry() -> None:
+    world = World()
+    document = world.create()
+    fork = document.fork("copy")
+    fork.apply([put(f"k/{number}", number) for number in range(1000)])
+    assert fork.version == 1
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        merge(fork, document)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (peak - before) / 1000 < 4000, "bytes for each mutation"

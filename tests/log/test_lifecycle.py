@@ -10,10 +10,11 @@ from itertools import count as numbers
 import pytest
 
 from stratalog.errors import Conflict, LimitExceeded, NotFound, OutcomeUnknown, Unavailable, VersionForgotten
-from stratalog.keys import ORGANISATIONS_PARTITION, entries_partition, forks_partition
+from stratalog.keys import ORGANISATIONS_PARTITION, deleted_partition, entries_partition, forks_partition
 from stratalog.limits import FORK_DEPTH_MAX
 from stratalog.log import Environment, Log, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, NameHolder, list_directory, list_organisations, organisations_of
+from stratalog.log.names import read_name
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.sweep import sweep_deleted
 from stratalog.ports.index import NO_BLOBS, Item, Put, Write
@@ -396,6 +397,22 @@ def test_a_fork_below_the_floor_is_refused() -> None:
     raise_floor(log, 9)
     with pytest.raises(VersionForgotten):
         fork_log(log, "fork", 5)
+
+
+def test_a_log_deleted_by_a_clock_that_was_far_ahead_is_swept_after_the_grace_period() -> None:
+    log = filled(3)
+    clock = clock_of(log.environment)
+    now_ms = clock.wall_ms()
+    clock.set_wall(now_ms + 365 * 86_400_000)
+    delete_log(log)
+    clock.set_wall(now_ms)
+    assert sweep_deleted(log.environment, ORGANISATION, dry_run=True) == 0
+    assert sweep_deleted(log.environment, ORGANISATION) == 0
+    [line] = log.environment.index.query(deleted_partition(ORGANISATION))
+    record = read_name(log.environment.index, ORGANISATION, NAME)
+    assert record is not None
+    assert record.deleted_ms == line.attributes["m"] == now_ms
+    assert swept(log) == 1
 
 
 def test_a_fork_pins_the_floor() -> None:

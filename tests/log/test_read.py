@@ -114,13 +114,14 @@ def test_the_version_at_a_time_above_the_floor_is_still_found() -> None:
 def test_the_version_at_a_time_after_a_fork_was_made_is_its_floor_until_its_first_own_entry() -> None:
     log = timed_log()
     clock = clock_of(log.environment)
-    fork = fork_log(log, "fork", 10)
+    fork = fork_log(log, "fork", 8)
     made_ms = clock.wall_ms()
     clock.sleep(1)
     fork.append(event())
-    raise_floor(fork, 10)
+    raise_floor(fork, 8)
+    raise_floor(log, 8)
     fork = open_log(another(log.environment), ORGANISATION, "fork")
-    assert (fork.floor(), fork.version_at(made_ms), fork.version_at(made_ms + 999)) == (10, 10, 10)
+    assert (fork.floor(), fork.version_at(made_ms), fork.version_at(made_ms + 999)) == (8, 8, 8)
     with pytest.raises(VersionForgotten):
         fork.version_at(made_ms - 1)
 

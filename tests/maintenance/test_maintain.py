@@ -155,6 +155,24 @@ def test_of_two_retention_rules_the_rule_that_retains_more_applies(store: strata
     assert log.floor() == firsts(log)[-4] - 1
 
 
+def test_a_document_without_a_state_of_the_new_floor_forgets_up_to_its_newest_snapshot_below() -> None:
+    store = a_store(snapshot_entries_interval=100, segment_entries_target=3)
+    document = store.create("acme", "budget")
+    fill(document, 6)
+    document.snapshot()
+    document.mutate("put", {"key": "secret", "value": "s"})
+    document.mutate("del", {"key": "secret"})
+    fill(document, 8)
+    stratalog.redact(document, 7)
+    policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=1))
+    assert firsts(document.log)[-1] > 7
+    assert maintain(store, policy, dry_run=True).floors == 1
+    report = maintain(store, policy)
+    assert (report.failures, report.floors, document.log.floor()) == ((), 1, 6)
+    assert maintain(store, policy).floors == 1, "the floor rises above the redacted version once the policy permits it"
+    assert document.log.floor() > 7
+
+
 def test_the_floor_does_not_rise_above_a_fork_point(store: stratalog.Store) -> None:
     document = store.create("acme", "budget")
     fill(document, 14)

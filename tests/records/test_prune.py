@@ -100,6 +100,28 @@ def test_nothing_is_freed_before_the_observation_and_the_grace_are_over(world: W
     assert world.records.free("b1") == 0
 
 
+def test_versions_pruned_by_a_clock_that_was_far_ahead_are_freed_after_the_grace_period(world: World) -> None:
+    now_ms = world.clock.wall_ms()
+    world.clock.now_ms += 365 * 86_400_000
+    world.records.prune("b1", retain=4)
+    world.clock.now_ms = now_ms
+    world.records.prune("b1", retain=3)
+    assert world.records.free("b1") == 0
+    world.records.prune("b1", retain=2)
+    world.pass_seconds(OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1)
+    assert world.records.free("b1") == 3
+
+
+def test_a_free_marks_versions_again_that_a_clock_far_ahead_has_marked(world: World) -> None:
+    now_ms = world.clock.wall_ms()
+    world.clock.now_ms += 365 * 86_400_000
+    world.records.prune("b1", retain=2)
+    world.clock.now_ms = now_ms
+    assert world.records.free("b1") == 0
+    world.pass_seconds(OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1)
+    assert world.records.free("b1") == 3
+
+
 def test_versions_of_each_prune_are_freed_after_the_grace_period_of_that_prune(world: World) -> None:
     world.records.prune("b1", retain=4)
     world.pass_seconds(400)

@@ -434,7 +434,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 REPLAY,
-                "own.effects.keys() | (changed - own.overwritten)",
+                "own.effects.keys() | {key for key in changed if not own.is_overwritten(key)}",
                 "own.effects.keys()",
             ),
         ),

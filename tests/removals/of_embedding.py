@@ -21,6 +21,12 @@ VERIFICATION = "tests/maintenance/test_verification.py"
 RESTORED = "tests/backups/test_restored_log.py"
 COPYING = "tests/maintenance/test_copying.py"
 ADMISSION = "tests/log/test_admission.py"
+RETENTION = "tests/log/test_retention.py"
+LIFECYCLE = "tests/log/test_lifecycle.py"
+CLI_BACKUPS = "tests/cli/test_backups.py"
+MERGING = "tests/documents/test_merging.py"
+MAINTAIN = "tests/maintenance/test_maintain.py"
+PRUNE = "tests/records/test_prune.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -347,5 +353,124 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{RESTORED}::test_a_version_without_a_state_because_of_a_redaction_is_not_restored",),
+    ),
+    Removal(
+        "B740",
+        (Edit("src/stratalog/log/lifecycle.py", ", *floor_named(environment.index, record)]", "]"),),
+        (f"{FORKS}::test_a_floor_within_a_segment_of_a_deleted_ancestor_stays_after_another_document_took_the_name",),
+    ),
+    Removal(
+        "B740",
+        (Edit("src/stratalog/log/floors.py", "    if named > forgotten:\n", "    if False:\n"),),
+        (f"{RETENTION}::test_a_deleted_ancestor_still_has_a_floor",),
+    ),
+    Removal(
+        "B741",
+        (
+            Edit(
+                "src/stratalog/log/retention.py",
+                ".lineage[-1].version < plan.floor",
+                ".lineage[-1].version <= plan.floor",
+            ),
+        ),
+        (f"{FORKS}::test_a_fork_that_forgets_the_versions_of_its_ancestors_can_be_merged_and_forked",),
+        raises=("VersionForgotten",),
+    ),
+    Removal(
+        "B741",
+        (Edit("src/stratalog/log/lifecycle.py", "if source.floor == at else None", "if False else None"),),
+        (f"{FORKS}::test_a_fork_that_forgets_the_versions_of_its_ancestors_can_be_merged_and_forked",),
+    ),
+    Removal(
+        "B742",
+        (
+            Edit(
+                "src/stratalog/log/retention.py",
+                "        if not segment.freed and is_mark_ahead(environment.clock, segment.marked_ms):\n",
+                "        if False:\n",
+            ),
+        ),
+        (f"{RETENTION}::test_segments_marked_by_a_clock_that_was_far_ahead_are_freed_after_the_grace_period",),
+    ),
+    Removal(
+        "B742",
+        (
+            Edit(
+                "src/stratalog/log/sweep.py",
+                'is_mark_ahead(environment.clock, required(listed.item, "m") - _waits_ms(listed.item)) and not dry_run',
+                "False",
+            ),
+        ),
+        (f"{LIFECYCLE}::test_a_log_deleted_by_a_clock_that_was_far_ahead_is_swept_after_the_grace_period",),
+    ),
+    Removal(
+        "B742",
+        (Edit("src/stratalog/records/retention.py", "is_mark_ahead(clock, mark.marked_ms)", "False"),),
+        (
+            f"{PRUNE}::test_versions_pruned_by_a_clock_that_was_far_ahead_are_freed_after_the_grace_period",
+            f"{PRUNE}::test_a_free_marks_versions_again_that_a_clock_far_ahead_has_marked",
+        ),
+    ),
+    Removal(
+        "B743",
+        (Edit("src/stratalog/cli/backups.py", "names_without_state(target) if time_ms is not None else []", "[]"),),
+        (f"{CLI_BACKUPS}::test_a_restore_to_a_time_names_documents_whose_state_was_redacted_since",),
+    ),
+    Removal(
+        "B742",
+        (
+            Edit(
+                "src/stratalog/log/sweep.py",
+                "    if record is not None and record.prefix == gone.sort and record.deleted_ms:\n",
+                "    if False:\n",
+            ),
+        ),
+        (f"{LIFECYCLE}::test_a_log_deleted_by_a_clock_that_was_far_ahead_is_swept_after_the_grace_period",),
+    ),
+    Removal(
+        "B744",
+        (
+            Edit(
+                "src/stratalog/backups/family.py",
+                "        for ancestor, pin in of_deleted:\n",
+                "        for ancestor, pin in ():\n",
+            ),
+        ),
+        (f"{RESTORED}::test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_damage",),
+    ),
+    Removal(
+        "B744",
+        (Edit("src/stratalog/backups/family.py", " if ancestor in prefixes]", "]"),),
+        (f"{RESTORED}::test_a_backup_of_a_fork_of_a_deleted_log_needs_no_ancestor_below_the_floor_of_that_log",),
+        raises=("KeyError",),
+    ),
+    Removal(
+        "B745",
+        (
+            Edit(
+                "src/stratalog/documents/replay.py",
+                "position, last)\n",
+                "position, dict(last))\n",
+            ),
+        ),
+        (f"{MERGING}::test_the_memory_of_a_merge_does_not_grow_with_the_square_of_the_mutations_of_an_entry",),
+    ),
+    Removal(
+        "B744",
+        (
+            Edit(
+                "src/stratalog/backups/family.py", "log.record or self._later_deleted(organisation, name)", "log.record"
+            ),
+        ),
+        (f"{RESTORED}::test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_damage",),
+    ),
+    Removal(
+        "B746",
+        (
+            Edit(
+                "src/stratalog/maintenance/log_pass.py", "_has_state(log, floor) if is_document", "True if is_document"
+            ),
+        ),
+        (f"{MAINTAIN}::test_a_document_without_a_state_of_the_new_floor_forgets_up_to_its_newest_snapshot_below",),
     ),
 )

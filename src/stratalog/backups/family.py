@@ -34,7 +34,7 @@ from stratalog.log.environment import Environment
 from stratalog.log.family_members import depth_of
 from stratalog.log.head import Head, find_head
 from stratalog.log.names import NameRecord, name_put, read_name
-from stratalog.log.pins import Pin, pin_put
+from stratalog.log.pins import Pin, listed_pins, pin_put
 from stratalog.log.segments import segment_from_item
 from stratalog.maintenance.checkpoint import Checkpoint
 from stratalog.maintenance.verification import HistoryName
@@ -102,7 +102,8 @@ class FamilyBackup:
         self._put(read, family_partition(owner), [log.member for log in logs])
         for log in logs:
             self._add(read, owner, log)
-        self._add_pins(read, logs)
+        pins = self._listed_pins(read, {log.prefix for log in logs})
+        self._add_pins(read, logs, pins)
         # The collector may delete the blobs of redacted, forgotten or deleted content long after the items changed, and
         # its run changes no item. So list the blobs of such a family again, even if all items are as in the base.
         if not any(map(_may_have_garbage, logs)) and self._is_as_in_base(read, owner):
@@ -170,8 +171,9 @@ class FamilyBackup:
         self._put(read, segments_partition(log.prefix), retained)
         self._put(read, snapshots_partition(log.prefix), log.snapshots)
         self._put(read, checkpoints_partition(log.prefix), log.checkpoints)
-        if log.record is not None:
-            self._put(read, name_partition(organisation, name), [name_put(log.record, Absent()).item])
+        record = log.record or self._later_deleted(organisation, name)
+        if record is not None:
+            self._put(read, name_partition(organisation, name), [name_put(record, Absent()).item])
         if log.head is None:
             line = self._index.get(deleted_partition(organisation), log.prefix)
             read.deleted += [line] if line else []
@@ -181,6 +183,14 @@ class FamilyBackup:
             history = HistoryName("log", organisation, name)
             checkpoint = Checkpoint(history, log.record.origin, log.head.version, log.head.hash)
             read.rows[history_row(history, name_partition(organisation, name))] = checkpoint.line().encode()
+
+    def _later_deleted(self, organisation: str, name: str) -> NameRecord | None:
+        """Return the name record of a log that had the name after a deleted log, if it was deleted too.
+
+        It belongs to no log of the backup. But without a name record the deleted log would count as damaged.
+        """
+        record = read_name(self._index, organisation, name)
+        return record if record is not None and record.deleted_ms else None
 
     def _add_segment(self, read: FamilyRead, owner: str, log: _Log, item: Item, following: Item | None) -> Item | None:
         """Add a segment's entries, unless the backup uses its archive. Return its record; None if it is forgotten."""
@@ -247,12 +257,36 @@ class FamilyBackup:
             return False
         return next(base.query(segments_partition(prefix), after=item.sort, limit=1), None) is not None
 
-    def _add_pins(self, read: FamilyRead, logs: list[_Log]) -> None:
-        """Add the pins of the forks in the backup. A pin of any other fork would block the floor for ever."""
+    def _listed_pins(self, read: FamilyRead, prefixes: set[str]) -> list[tuple[str, Pin]]:
+        """Return the pins of the deleted logs at ancestors that are in the backup. Take out all others of their lines.
+
+        A fork of a log whose floor is at its own fork version does not need the ancestors of that log.
+        """
+        lines, pins = read.deleted, list[tuple[str, Pin]]()
+        read.deleted = []
+        for line in lines:
+            try:
+                listed = [(ancestor, pin) for ancestor, pin in listed_pins(line) if ancestor in prefixes]
+            except Corrupt as exc:
+                self._catalogue.fail(line.sort, exc.code, exc.message)
+                read.deleted.append(line)
+                continue
+            text = " ".join(f"{ancestor} {pin.version}" for ancestor, pin in listed)
+            read.deleted.append(Item(line.partition, line.sort, {**line.attributes, "l": text}))
+            pins += listed
+        return pins
+
+    def _add_pins(self, read: FamilyRead, logs: list[_Log], of_deleted: list[tuple[str, Pin]]) -> None:
+        """Add the pins of the forks in the backup. A pin of any other fork would block the floor for ever.
+
+        The sweep of a deleted fork deletes its pins, so they are those that its line names.
+        """
         pins: dict[str, list[Item]] = {log.prefix: [] for log in logs}
         for log in logs:
             for parent in log.record.lineage if log.record and log.head else ():
                 pins[parent.prefix].append(pin_put(parent.prefix, Pin(parent.version, log.prefix)).item)
+        for ancestor, pin in of_deleted:
+            pins[ancestor].append(pin_put(ancestor, pin).item)
         for prefix, items in pins.items():
             self._put(read, forks_partition(prefix), sorted(items, key=lambda item: item.sort))
 

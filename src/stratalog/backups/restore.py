@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stratalog.errors import Conflict
+from stratalog.documents import Document
+from stratalog.errors import Conflict, Redacted
 from stratalog.keys import COPY_PARTITION
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import list_organisations
+from stratalog.log.lifecycle import open_log
 from stratalog.maintenance.store_copy import CopyReport, copy_store
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.store import Store
 
-__all__ = ["restore_store"]
+__all__ = ["names_without_state", "restore_store"]
 
 RESTORE_SORT = "restore"
 
@@ -41,3 +43,20 @@ def restore_store(backup: Store, target: Store, name: str, progress: Callable[[i
     report = copy_store(backup, target, progress)
     commit_once(target.environment, [Delete(COPY_PARTITION, RESTORE_SORT)], lambda: False)
     return report
+
+
+def names_without_state(store: Store) -> list[str]:
+    """Return ``organisation/name`` of each document whose newest state cannot be computed: a version is redacted.
+
+    A restored store has such documents only if it was restored to a time, and a version was redacted after that time.
+    """
+    names = list[str]()
+    for organisation in store.organisations():
+        for listing in store.list(organisation):
+            log = open_log(store.environment, organisation, listing.id)
+            if log.record.kind == "document" and log.record.redacted:
+                try:
+                    Document(log).state()
+                except Redacted:
+                    names.append(f"{organisation}/{listing.id}")
+    return names

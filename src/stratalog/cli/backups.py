@@ -12,13 +12,13 @@ from stratalog.backups.cut import CutIndex
 from stratalog.backups.format import BackupFailure, BackupManifest
 from stratalog.backups.prune import prune_backups
 from stratalog.backups.repository import BackupRepository
-from stratalog.backups.restore import restore_store
+from stratalog.backups.restore import names_without_state, restore_store
 from stratalog.backups.restored_log import restore_log
 from stratalog.backups.verification import verify_backup
 from stratalog.backups.view import BackupIndex, store_over
 from stratalog.cli.naming import milliseconds, split_name
 from stratalog.cli.output import counted, local_time, note, progress, size_text
-from stratalog.cli.program import DAMAGED, Failed
+from stratalog.cli.program import DAMAGED, FAILED, Failed
 from stratalog.cli.session import Session, command
 from stratalog.clock import SystemClock
 from stratalog.errors import Invalid, NotFound
@@ -137,7 +137,8 @@ def restore(
 
     With --time and without --backup, the command uses the first backup that began after that time, since this backup
     contains the entire state of that time. If there is no such backup, the command uses the newest. Only an empty store
-    can receive a whole store. Repeat the command after an interruption: without --name it resumes, with --name it
+    can receive a whole store. A document whose state of that time needs a version that was redacted since is named, and
+    the exit code is 1. Repeat the command after an interruption: without --name it resumes, with --name it
     starts again.
     """
     if name is None and (version is not None or new_name is not None):
@@ -161,16 +162,22 @@ def _restore_all(
     cut = f"{manifest.id} {time_ms}" if time_ms is not None else manifest.id
     if time_ms is not None:
         source = store_over(CutIndex(source.environment, time_ms=time_ms), repository, manifest)
+    target = session.open(create=True)
     with progress(f"restoring {manifest.id}", None) as step:
-        done = restore_store(source, session.open(create=True), cut, step)
+        done = restore_store(source, target, cut, step)
+    unreadable = names_without_state(target) if time_ms is not None else []
     restored = f"{counted(done.logs, 'log')} and {counted(done.records, 'record')}"
     restored += f" of {counted(done.organisations, 'organisation')}"
     if time_ms is not None and not done.logs and not done.records:
         note("nothing was stored by that time; the restored store is empty")
     session.answer(
-        {"backup": manifest.id, "time_ms": time_ms, "restored": done},
+        {"backup": manifest.id, "time_ms": time_ms, "restored": done, "without_state": unreadable},
         f"restored backup {manifest.id} to {session.shown_url}: {restored}, verified",
     )
+    for name in unreadable:
+        note(f"{name} has no state of that time, since a version was redacted: restore it with --name at another time")
+    if unreadable:
+        raise Failed(FAILED)
 
 
 def _restore_single(

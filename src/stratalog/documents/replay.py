@@ -148,8 +148,16 @@ class _Own(msgspec.Struct, frozen=True):
     hash: bytes
     reason: str | None
     effects: dict[str, Any]
-    overwritten: frozenset[str]
-    """The keys that a later mutation of the same entry changed."""
+    position: int
+    """The position of the mutation in its entry."""
+
+    last: Mapping[str, int]
+    """Each key that the entry changed, and the position of the last mutation that changed it. The mutations of an entry
+    share this mapping."""
+
+    def is_overwritten(self, key: str) -> bool:
+        """Return whether a later mutation of the same entry changed the key."""
+        return self.last.get(key, -1) > self.position
 
 
 class _Merge:
@@ -225,6 +233,8 @@ def _own_mutations(fork: Document) -> Iterator[_Own]:
     number, client = 0, merge_client(fork)
     for entry in fork.log.read(fork.log.first):
         commit = read_commit(entry)
+        last = {change.key: change.by[-1] for change in commit.patch if change.by}
+        effects = _effects(fork, commit)
         for position, recorded in enumerate(commit.mutations):
             number += 1
             mutation = Mutation(
@@ -234,21 +244,17 @@ def _own_mutations(fork: Document) -> Iterator[_Own]:
                 args=load_arguments(recorded, commit.patch, fork.values),
                 origin=recorded.origin or (recorded.client, recorded.id),
             )
-            effects, overwritten = _effects(fork, commit, position), _overwritten(commit, position)
-            yield _Own(mutation, entry.version, entry.hash, recorded.reason, effects, overwritten)
+            yield _Own(mutation, entry.version, entry.hash, recorded.reason, effects.get(position, {}), position, last)
 
 
-def _effects(fork: Document, commit: Commit, position: int) -> dict[str, Any]:
-    """Return the values of the keys that this mutation touched and no later mutation of its entry touched."""
-    return {
-        change.key: None if change.value is None else decode(fork.values.load(change.value))
-        for change in commit.patch
-        if change.by and change.by[-1] == position
-    }
-
-
-def _overwritten(commit: Commit, position: int) -> frozenset[str]:
-    return frozenset(change.key for change in commit.patch if change.by and change.by[-1] > position)
+def _effects(fork: Document, commit: Commit) -> dict[int, dict[str, Any]]:
+    """Return by position the values of the keys that a mutation touched and no later mutation of its entry touched."""
+    effects: dict[int, dict[str, Any]] = {}
+    for change in commit.patch:
+        if change.by:
+            value = None if change.value is None else decode(fork.values.load(change.value))
+            effects.setdefault(change.by[-1], {})[change.key] = value
+    return effects
 
 
 def _replayed(batch: list[_Own], state: State, fork: Document, target: Document) -> list[Replayed]:
@@ -311,7 +317,7 @@ class _Comparison:
         if own.reason is not None or ran.reason is not None:
             return {}
         changed = {key for key in ran.changes if self._last[own.version, key] == own.mutation.id}
-        keys = sorted(own.effects.keys() | (changed - own.overwritten))
+        keys = sorted(own.effects.keys() | {key for key in changed if not own.is_overwritten(key)})
         values = {key: (self._in_fork(own, key), self._on_target(key)) for key in keys}
         return {key: pair for key, pair in values.items() if pair[0] != pair[1]}
 

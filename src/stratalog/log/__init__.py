@@ -33,6 +33,7 @@ archive             a sealed segment as one body
 base                the snapshot that replaces forgotten history
 callbacks           the functions that a long operation calls between its steps
 retention           archiving, forgetting and freeing of segments
+marks               the times of marks: whether marked items may be freed
 usage               the measured storage of an organisation
 admission           admission of writes within the quotas of organisations
 scrub_record        the position of the blob scrub, and the result of its last complete pass over all blobs

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from operator import attrgetter
 
 import msgspec
 
 from stratalog.log.names import NameRecord, Parent, read_name
-from stratalog.log.segments import list_segments
+from stratalog.log.segments import list_segments, segment_change, segment_holding
 from stratalog.log.snapshots import list_snapshots
-from stratalog.ports.index import Index
+from stratalog.ports.index import Index, Write
 
-__all__ = ["LogFloor", "floor_rank", "read_log_floor"]
+__all__ = ["LogFloor", "floor_named", "floor_rank", "read_log_floor"]
 
 
 class LogFloor(msgspec.Struct, frozen=True):
@@ -52,18 +53,36 @@ def _floor_of_ancestor(index: Index, parent: Parent, before: int) -> LogFloor:
 def _floor_of_segments(index: Index, parent: Parent, before: int) -> LogFloor:
     """Return the oldest version that an ancestor without a name record keeps of its versions after ``before``.
 
-    The record of a forgotten segment is deleted once its entries are freed. Every entry above the forgotten segments is
-    stored. The floor of an ancestor with state is its first snapshot at or above the last forgotten version.
+    A floor within a segment is named by the segment's record: the deletion of the log has written it, see
+    `floor_named`. Otherwise the floor follows from the segments. The record of a forgotten segment is deleted once its
+    entries are freed. Every entry above the forgotten segments is stored. The floor of an ancestor with state is its
+    first snapshot at or above the last forgotten version.
     """
+    segments = list(takewhile(lambda segment: segment.first <= parent.version, list_segments(index, parent.prefix)))
     forgotten = before
-    for segment in list_segments(index, parent.prefix):
+    for segment in segments:
         if not segment.marked_ms or segment.archive is not None:
             forgotten = max(forgotten, segment.first - 1)
             break
         forgotten = segment.last
+    named = max((segment.base for segment in segments), default=0)
+    base = next(list_snapshots(index, parent.prefix, first=max(named, forgotten)), None)
+    if named > forgotten:
+        return LogFloor(named, base.hash if base is not None and base.version == named else b"")
     if forgotten == before:
         return LogFloor(0, b"")
-    base = next(list_snapshots(index, parent.prefix, first=forgotten), None)
     if base is not None and base.version <= parent.version:
         return LogFloor(base.version, base.hash)
     return LogFloor(min(forgotten + 1, parent.version), b"")
+
+
+def floor_named(index: Index, record: NameRecord) -> list[Write]:
+    """Return the write that names a log's floor in the segment of the floor's version; none if nothing has to change.
+
+    The deletion of the log commits it. Later another log may have the name, and then only this segment record tells the
+    forks of the deleted log its floor. A rise of the floor names it too, but not in the last segment.
+    """
+    holding = segment_holding(index, record.prefix, record.floor) if record.floor else None
+    if holding is None or holding.base == record.floor or (holding.marked_ms and holding.archive is None):
+        return []
+    return [segment_change(record.prefix, msgspec.structs.replace(holding, base=record.floor))]

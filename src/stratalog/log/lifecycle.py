@@ -32,12 +32,14 @@ from stratalog.log.directory import (
 from stratalog.log.entries import END, Upcasters
 from stratalog.log.environment import Environment
 from stratalog.log.family_members import depth_of, member_put, minimal_depths
+from stratalog.log.floors import floor_named
 from stratalog.log.log import Log
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import Segment, segment_put
+from stratalog.log.snapshots import newest_snapshot
 from stratalog.log.usage import Amounts
-from stratalog.ports.index import Absent, Attribute, Item, Put, Write, no_turn
+from stratalog.ports.index import Absent, Attribute, Index, Item, Put, Write, no_turn
 
 __all__ = ["create_log", "delete_log", "deleted_line", "fork_log", "open_log"]
 
@@ -126,7 +128,7 @@ def fork_log(
                 name,
                 source.kind,
                 source,
-                _lineage(source, at, log.hash_at(at)),
+                _lineage(environment.index, source, at, log.hash_at(at)),
                 head.created_ms,
             )
         except _SourceChanged as exc:
@@ -175,7 +177,8 @@ def _append_end(log: Log) -> None:
         stored = environment.index.get(seal.partition, seal.sort)
         return stored is not None and stored.attributes.get("w") == seal.attributes["w"]
 
-    commit_once(environment, _deletion(record, seal, environment.clock.wall_ms()), landed)
+    writes = [*_deletion(record, seal, environment.clock.wall_ms()), *floor_named(environment.index, record)]
+    commit_once(environment, writes, landed)
 
 
 class _SourceChanged(Exception):
@@ -288,13 +291,18 @@ def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord
     return require_name(environment.index, record.organisation, record.name, record.incarnation)
 
 
-def _lineage(source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
-    """Return a fork's ancestors: the ancestors of ``source``, and ``source`` if it has own versions up to ``at``."""
+def _lineage(index: Index, source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
+    """Return a fork's ancestors: the ancestors of ``source``, and ``source`` if it has own versions up to ``at``.
+
+    A log may have the base of its history at its own fork version. Then a fork of this version needs only this log.
+    """
+    own = Parent(source.organisation, source.name, source.incarnation, at, hash)
     if source.lineage and source.lineage[-1].version == at:
-        return source.lineage
+        base = newest_snapshot(index, source.prefix, at) if source.floor == at else None
+        return (own,) if base is not None and base.version == at else source.lineage
     if len(source.lineage) >= FORK_DEPTH_MAX:
         raise LimitExceeded("forks of forks are nested too deeply", value=len(source.lineage) + 1, limit=FORK_DEPTH_MAX)
-    return (*source.lineage, Parent(source.organisation, source.name, source.incarnation, at, hash))
+    return (*source.lineage, own)
 
 
 def _pin(source: NameRecord, record: NameRecord) -> list[Write]:

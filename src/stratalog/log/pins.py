@@ -14,9 +14,9 @@ import msgspec
 from stratalog.codec import is_decimal
 from stratalog.errors import Corrupt
 from stratalog.keys import forks_partition, number, parse_number
-from stratalog.ports.index import Delete, Index, Item, Put
+from stratalog.ports.index import Delete, Index, Item, Put, required
 
-__all__ = ["Pin", "list_pins", "lowest_pin", "pin_delete", "pin_of", "pin_put"]
+__all__ = ["Pin", "list_pins", "listed_pins", "lowest_pin", "pin_delete", "pin_of", "pin_put"]
 
 SEPARATOR = " "
 
@@ -60,3 +60,14 @@ def pin_of(item: Item) -> Pin:
     if not is_decimal(version) or not prefix:
         raise Corrupt("the key of a pin has no version or no log", partition=item.partition, sort=item.sort)
     return Pin(parse_number(version), prefix)
+
+
+def listed_pins(line: Item) -> list[tuple[str, Pin]]:
+    """Return the pins of a deleted log, each after the ancestor's prefix: its line for the sweep names them.
+
+    Raises Corrupt if the line does not name them.
+    """
+    words = str(required(line, "l")).split()
+    if len(words) % 2 or not all(map(is_decimal, words[1::2])):
+        raise Corrupt("a deleted log names an ancestor without a version", partition=line.partition, sort=line.sort)
+    return [(prefix, Pin(int(version), line.sort)) for prefix, version in zip(words[::2], words[1::2], strict=True)]

@@ -16,7 +16,7 @@ from stratalog.clock import Clock
 from stratalog.errors import ConditionFailed, ContentionError, Corrupt, Invalid, NotFound, OutcomeUnknown, Unavailable
 from stratalog.keys import check_version, entries_partition, segments_partition, snapshots_partition
 from stratalog.keys import number as fixed
-from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
+from stratalog.limits import COMMIT_WRITES_MAX
 from stratalog.log.archive import prove_archive, write_archive
 from stratalog.log.base import AppBases, needs_base, require_app_base
 from stratalog.log.blob_batch import BlobBatch
@@ -24,6 +24,7 @@ from stratalog.log.callbacks import Report, Stop, never, quiet
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.log.log import Log
+from stratalog.log.marks import free_time_reached, is_mark_ahead
 from stratalog.log.names import NameRecord, name_put, read_name, require_name
 from stratalog.log.pins import Pin, lowest_pin, pin_delete
 from stratalog.log.segments import (
@@ -44,7 +45,6 @@ __all__ = [
     "forget_segment",
     "free_segments",
     "free_segments_below",
-    "free_time_reached",
     "is_due",
     "pinned_floor",
     "raise_floor",
@@ -228,9 +228,10 @@ def pinned_floor(index: Index, prefix: str, version: int) -> int:
 def free_segments(log: Log, stop: Stop = never, report: Report = quiet) -> int:
     """Delete the entries of due segments from the index; return the number of segments. An interrupted call can resume.
 
-    A segment is due some time after its mark; see `is_due`. Before it deletes entries, the function reads their archive
-    back from storage, or the base at the floor. Either may be damaged by now. The function makes a damaged archive
-    again from the entries. It calls ``stop`` before each segment, and ``report`` with 1 after it.
+    A segment is due some time after its mark; see `is_due`. A mark of a clock that was far ahead is made again. Before
+    it deletes entries, the function reads their archive back from storage, or the base at the floor. Either may be
+    damaged by now. The function makes a damaged archive again from the entries. It calls ``stop`` before each segment,
+    and ``report`` with 1 after it.
 
     Raises Corrupt if an archive cannot be made again, after all other segments. If the base does not read back, no
     forgotten segment is freed. Raises Invalid for a document, Unavailable.
@@ -250,6 +251,8 @@ def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop =
     freed, damage = 0, None
     has_base: bool | None = None
     for segment in list_segments(environment.index, prefix):
+        if not segment.freed and is_mark_ahead(environment.clock, segment.marked_ms):
+            _mark(environment, prefix, segment)
         if not is_due(environment.clock, segment):
             continue
         if stop():
@@ -279,11 +282,6 @@ def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop =
 def is_due(clock: Clock, segment: Segment) -> bool:
     """Return whether a segment's entries may be freed and are still in the index."""
     return bool(segment.marked_ms) and not segment.freed and free_time_reached(clock, segment.marked_ms)
-
-
-def free_time_reached(clock: Clock, marked_ms: int) -> bool:
-    """Return whether items marked at ``marked_ms`` may be freed. The grace also allows for clocks that differ."""
-    return clock.wall_ms() - marked_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
 
 
 def delete_items(index: Index, partition: str, *, spared_kind: str | None = None) -> int:
@@ -318,12 +316,12 @@ def sealed_segments(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:
 def _commit_floor(environment: Environment, record: NameRecord, plan: _Plan) -> None:
     """Raise the floor in the name record and name the base in the first segment above it. Raises ConditionFailed.
 
-    The commit succeeds only while the base exists. A fork whose new floor is at or above its fork version deletes its
-    pins at its ancestors.
+    The commit succeeds only while the base exists. A fork whose new floor is above its fork version deletes its pins at
+    its ancestors. At the fork version it keeps them: all its own entries are kept, so it can still be merged.
     """
     assert plan.floor > record.floor, "a floor never falls: the commit is conditional on this record"
     assert plan.base is None or plan.base.version == plan.floor, "history begins with the base"
-    own = bool(record.lineage) and record.lineage[-1].version <= plan.floor
+    own = bool(record.lineage) and record.lineage[-1].version < plan.floor
     raised = msgspec.structs.replace(
         record,
         floor=plan.floor,
@@ -373,9 +371,9 @@ def forget_segment(environment: Environment, prefix: str, segment: Segment) -> b
 
 def _mark(environment: Environment, prefix: str, segment: Segment) -> bool:
     """Mark the segment's record. Return False if another process has changed the record."""
-    marked = msgspec.structs.replace(
-        segment, marked_ms=max(environment.clock.wall_ms(), segment.marked_ms + 1), freed=False
-    )
+    is_ahead = is_mark_ahead(environment.clock, segment.marked_ms)
+    earliest_ms = 0 if is_ahead else segment.marked_ms + 1
+    marked = msgspec.structs.replace(segment, marked_ms=max(environment.clock.wall_ms(), earliest_ms), freed=False)
     try:
         environment.index.commit([segment_change(prefix, marked)])
     except ConditionFailed:

@@ -8,7 +8,11 @@ The sweep decodes no body of an entry, so damaged bodies do not stop it.
 
 from __future__ import annotations
 
-from stratalog.errors import Corrupt
+from contextlib import suppress
+
+import msgspec
+
+from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.keys import (
     checkpoints_partition,
     deleted_partition,
@@ -16,16 +20,20 @@ from stratalog.keys import (
     family_partition,
     segments_partition,
     snapshots_partition,
+    unescape,
     waiting_partition,
 )
+from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
 from stratalog.log.callbacks import Report, Stop, never, quiet
 from stratalog.log.entries import END
 from stratalog.log.environment import Environment
 from stratalog.log.listed_items import list_items
-from stratalog.log.pins import Pin, lowest_pin, pin_delete
-from stratalog.log.retention import delete_items, forget_segment, free_time_reached
+from stratalog.log.marks import free_time_reached, is_mark_ahead
+from stratalog.log.names import name_put, read_name
+from stratalog.log.pins import listed_pins, lowest_pin, pin_delete
+from stratalog.log.retention import delete_items, forget_segment
 from stratalog.log.segments import list_segments
-from stratalog.ports.index import Delete, Item, required
+from stratalog.ports.index import Delete, Equals, Item, Put, Write, required
 
 __all__ = ["UNNAMED", "sweep_deleted"]
 
@@ -59,6 +67,8 @@ def sweep_deleted(
         try:
             if listed.item is None:
                 raise Corrupt(listed.fault, partition=partition, sort=listed.sort)
+            if is_mark_ahead(environment.clock, required(listed.item, "m") - _waits_ms(listed.item)) and not dry_run:
+                _list_again(environment, listed.item)
             if not _is_due(environment, listed.item):
                 continue
             if stop():
@@ -75,6 +85,25 @@ def sweep_deleted(
     return swept
 
 
+def _waits_ms(gone: Item) -> int:
+    """Return for how long a line may be listed before the time that it has."""
+    return UNKNOWN_OWNER_SECONDS_MAX * 1000 if UNNAMED in gone.attributes else 0
+
+
+def _list_again(environment: Environment, gone: Item) -> None:
+    """List the incarnation as deleted now: the clock was far ahead that listed it. A name record has the same time."""
+    index, now_ms = environment.index, environment.clock.wall_ms()
+    listed = {**gone.attributes, "m": now_ms + _waits_ms(gone)}
+    writes: list[Write] = [Put(Item(gone.partition, gone.sort, listed), Equals("m", gone.attributes["m"]))]
+    organisation, _, rest = gone.sort.rpartition("@")[0].partition("/")
+    record = read_name(index, unescape(organisation), unescape(rest))
+    if record is not None and record.prefix == gone.sort and record.deleted_ms:
+        writes.append(name_put(msgspec.structs.replace(record, deleted_ms=now_ms, revision=record.revision + 1)))
+    with suppress(ConditionFailed):  # another process has swept it, listed it again, or used the name again
+        index.commit(writes)
+        environment.count("deleted log listed again")
+
+
 def _is_due(environment: Environment, gone: Item) -> bool:
     is_old = free_time_reached(environment.clock, required(gone, "m"))
     return is_old and lowest_pin(environment.index, gone.sort) is None
@@ -82,21 +111,17 @@ def _is_due(environment: Environment, gone: Item) -> bool:
 
 def _sweep(environment: Environment, gone: Item) -> None:
     # Read both attributes first, so that nothing of a damaged incarnation is deleted.
-    prefix, owner, ancestors = gone.sort, str(required(gone, "o")), str(required(gone, "l")).split()
+    prefix, owner, pins = gone.sort, str(required(gone, "o")), listed_pins(gone)
     for segment in list_segments(environment.index, prefix):
         # Mark first: a reader during the sweep then reports forgotten versions, not a missing entry.
         forget_segment(environment, prefix, segment)
         delete_items(environment.index, entries_partition(prefix, segment.first), spared_kind=END)
     for partition_of in (segments_partition, snapshots_partition, checkpoints_partition, waiting_partition):
         delete_items(environment.index, partition_of(prefix))
-    _release_ancestors(environment, prefix, ancestors)
+    for ancestor, pin in pins:
+        environment.index.commit([pin_delete(ancestor, pin)])
     environment.index.commit([Delete(family_partition(owner), prefix)])
     if next(environment.index.query(family_partition(owner), limit=1), None) is None:
         for stat in environment.blobs.list(f"{owner}/"):
             environment.blobs.delete(stat.key, stat.stamp)
     environment.index.commit([Delete(gone.partition, gone.sort)])
-
-
-def _release_ancestors(environment: Environment, fork: str, ancestors: list[str]) -> None:
-    for prefix, version in zip(ancestors[::2], ancestors[1::2], strict=True):
-        environment.index.commit([pin_delete(prefix, Pin(int(version), fork))])

@@ -13,8 +13,10 @@ from functools import partial
 from stratalog.clock import Clock
 from stratalog.documents import Document, Rules
 from stratalog.documents.snapshot_schedule import is_snapshot_due
+from stratalog.errors import Redacted
 from stratalog.log import Log
 from stratalog.log.callbacks import Stop
+from stratalog.log.marks import is_mark_ahead
 from stratalog.log.retention import archive_segments, free_segments, is_due, pinned_floor, raise_floor
 from stratalog.log.segments import Segment, list_segments
 from stratalog.log.snapshots import newest_snapshot
@@ -64,9 +66,10 @@ def maintain_log(
             report(_archivable(segments, bound, floor))
         else:
             archive_segments(log, bound, stop, report)
+    clock = log.environment.clock
     if dry_run:
-        done["freed_segments"] += sum(is_due(log.environment.clock, segment) for segment in segments)
-    elif any(is_due(log.environment.clock, segment) for segment in segments):
+        done["freed_segments"] += sum(is_due(clock, segment) for segment in segments)
+    elif any(is_due(clock, segment) or is_mark_ahead(clock, segment.marked_ms) for segment in segments):
         report = partial(_count, done, "freed_segments")
         _ = document.free_segments(stop, report) if document else free_segments(log, stop, report)
 
@@ -85,8 +88,10 @@ def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolic
     position = min(bounds, default=0)
     if position <= 0:
         return 0
-    floor = _provable(log, pinned_floor(log.environment.index, log.record.prefix, segments[position].first - 1))
-    return floor if floor > max(log.record.floor, log.first - 1) else 0
+    lowest = max(log.record.floor, log.first - 1)
+    floor = pinned_floor(log.environment.index, log.record.prefix, segments[position].first - 1)
+    floor = _provable(log, floor) if floor > lowest else 0
+    return floor if floor > lowest else 0
 
 
 def archive_bound(clock: Clock, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
@@ -108,12 +113,24 @@ def _provable(log: Log, floor: int) -> int:
 
     If a log with app snapshots forgets versions, the versions that it keeps must begin with an app snapshot. So the
     floor is the newest app snapshot at or below ``floor``, or 0 if there is none. A document takes a base snapshot when
-    its floor rises. A log without snapshots needs no base.
+    its floor rises; if it has no state of ``floor`` since a version was redacted, its floor is the newest snapshot
+    below. A log without snapshots needs no base.
     """
-    if log.record.kind == "document" or log.snapshot_at(log.head().version) is None:
+    is_document = log.record.kind == "document"
+    if _has_state(log, floor) if is_document else log.snapshot_at(log.head().version) is None:
         return floor
     base = newest_snapshot(log.environment.index, log.record.prefix, floor)
     return base.version if base else 0
+
+
+def _has_state(log: Log, version: int) -> bool:
+    """Return whether the document's state of a version can be computed: no redacted version is in the way."""
+    if log.record.redacted:
+        try:
+            Document(log).at(version)
+        except Redacted:
+            return False
+    return True
 
 
 def _is_snapshot_due(log: Log) -> bool:

@@ -19,7 +19,7 @@ from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, RECORD_MARKS_MAX
 from stratalog.log.bodies import blob_addresses, read_body_back
 from stratalog.log.callbacks import Report, quiet
 from stratalog.log.environment import Environment
-from stratalog.log.retention import free_time_reached
+from stratalog.log.marks import free_time_reached, is_mark_ahead
 from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import Delete, Equals, Index, Item
 from stratalog.ports.read_back import require_intact
@@ -70,7 +70,8 @@ def prune_versions(
             return wanted
         try:
             _read_back(environment, name, floor, wanted)
-            raised = _on_base(environment.index, name, _marked(floor, wanted, environment.clock.wall_ms()))
+            timely = msgspec.structs.replace(floor, marks=_timely_marks(environment, floor))
+            raised = _on_base(environment.index, name, _marked(timely, wanted, environment.clock.wall_ms()))
             return store_floor(environment, name, raised).version
         except Conflict as exc:
             _wait(environment, name, retry, exc)
@@ -215,18 +216,26 @@ def _begin_freeing(environment: Environment, name: Name) -> Floor:
     retry = environment.retry()
     while True:
         floor = read_floor(environment.index, name)
-        due = _due(environment, floor)
-        if not due:
+        freeing = max([floor.freeing, *_due(environment, floor)])
+        left = tuple(mark for mark in _timely_marks(environment, floor) if mark.version > freeing)
+        if left == floor.marks:
             return floor
-        left = tuple(mark for mark in floor.marks if mark.version > max(due))
         try:
-            return store_floor(environment, name, msgspec.structs.replace(floor, freeing=max(due), marks=left))
+            return store_floor(environment, name, msgspec.structs.replace(floor, freeing=freeing, marks=left))
         except ConditionFailed as exc:
             _wait(environment, name, retry, exc)
 
 
 def _due(environment: Environment, floor: Floor) -> list[int]:
     return [mark.version for mark in floor.marks if free_time_reached(environment.clock, mark.marked_ms)]
+
+
+def _timely_marks(environment: Environment, floor: Floor) -> tuple[Mark, ...]:
+    """Return the floor's marks. A mark of a clock that was far ahead counts as made now."""
+    clock = environment.clock
+    return tuple(
+        Mark(mark.version, clock.wall_ms()) if is_mark_ahead(clock, mark.marked_ms) else mark for mark in floor.marks
+    )
 
 
 def _settle_freed(environment: Environment, name: Name, freed: int) -> None:
