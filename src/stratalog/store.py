@@ -91,10 +91,12 @@ class Store:
         """
         known = self._held(organisation, document)
         try:
-            log = open_log(self.environment, organisation, document, known=None if known is None else known.log)
-        except NotFound as exc:
+            log = open_log(
+                self.environment, organisation, document, known=None if known is None else known.log, noun="document"
+            )
+        except NotFound:
             if not create:
-                raise NotFound("document not found", organisation=organisation, log=document) from exc
+                raise
             # If another process has created the document meanwhile, return that document.
             with suppress(Conflict):
                 return self.create(organisation, document)

@@ -459,7 +459,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B744",
         (
             Edit(
-                "src/stratalog/backups/family.py", "log.record or self._later_deleted(organisation, name)", "log.record"
+                "src/stratalog/backups/family.py",
+                "(later := self._later_deleted(organisation, name)) is not None",
+                "(later := None) is not None",
             ),
         ),
         (f"{RESTORED}::test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_damage",),

@@ -28,7 +28,7 @@ from stratalog.log.names import NameRecord, read_name, require_name
 from stratalog.log.pending_entry import PendingEntry, same_request
 from stratalog.log.reader import Reader, Run
 from stratalog.log.retention import _Raising
-from stratalog.ports.index import NO_BLOBS, Delete, Item, Put
+from stratalog.ports.index import NO_BLOBS, Delete, Index, Item, Put
 from stratalog.testing.faults import FaultyIndex
 from tests.simulation import world_log
 from tests.simulation.mutants import Mutant, Planting, replaced, together
@@ -66,8 +66,8 @@ def _hash_without_time(self: Any, before: bytes, version: int, created_ms: int) 
     return _hash_after(self, before, version, 0)
 
 
-def _lineage_unhashed(source: NameRecord, at: int, hash: bytes) -> Any:
-    return _lineage(source, at, sha256(b""))
+def _lineage_unhashed(index: Index, source: NameRecord, at: int, hash: bytes) -> Any:
+    return _lineage(index, source, at, sha256(b""))
 
 
 def _commit_then_blobs(self: Any, writes: Any, blobs: Any = NO_BLOBS) -> None:

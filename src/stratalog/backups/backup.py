@@ -102,6 +102,8 @@ class _Backup:
         """The live logs, by prefix."""
         self._current: set[str] = set()
         """The keys of the rows of logs that belong to this backup."""
+        self._later_names: dict[str, bytes] = {}
+        """See `FamilyRead.later_names`."""
         self._records = 0
 
     def run(self) -> BackupReport:
@@ -114,6 +116,7 @@ class _Backup:
             self._records += records.count
             self._save_seldom()
         self._put_names()
+        self._put_later_names()
         items = [Item(ORGANISATIONS_PARTITION, organisation, {}) for organisation in organisations]
         self._catalogue.put_items(ORGANISATIONS_PARTITION, items)
         rejected = self._catalogue.list_sound(self._index, REJECTED_PARTITION)
@@ -154,6 +157,7 @@ class _Backup:
         for key, value in read.rows.items():
             self._catalogue.put(key, value)
         self._current.update(read.rows, read.retained)
+        self._later_names.update(read.later_names)
         self._logs.update((record.prefix, record) for record in read.logs)
         return read.deleted
 
@@ -196,6 +200,13 @@ class _Backup:
             lines[record.name].append(name_line_put(record.organisation, record.name, record.kind).item)
         for name, items in lines.items():
             self._put_log_row(names_partition(name), sorted(items, key=_sort))
+
+    def _put_later_names(self) -> None:
+        """Put the name records of logs that are not in the backup, unless a log in the backup has the name."""
+        for key, value in self._later_names.items():
+            if key not in self._current:
+                self._catalogue.put(key, value)
+                self._current.add(key)
 
     def _put_log_row(self, partition: str, items: list[Item]) -> None:
         if items:

@@ -54,6 +54,12 @@ class FamilyRead(msgspec.Struct):
     deleted: list[Item] = []
     """The items of `deleted_partition` that list deleted logs which forks in the backup need."""
 
+    later_names: dict[str, bytes] = {}
+    """The rows of name records of logs that had the name of such a deleted log later, and were deleted too.
+
+    Another family may have the row of the same name, as it was before that deletion.
+    """
+
     retained: set[str] = set()
     """The keys of the rows that this backup takes unchanged from its base, the earlier backup."""
 
@@ -171,9 +177,13 @@ class FamilyBackup:
         self._put(read, segments_partition(log.prefix), retained)
         self._put(read, snapshots_partition(log.prefix), log.snapshots)
         self._put(read, checkpoints_partition(log.prefix), log.checkpoints)
-        record = log.record or self._later_deleted(organisation, name)
-        if record is not None:
-            self._put(read, name_partition(organisation, name), [name_put(record, Absent()).item])
+        if log.record is not None:
+            self._put(read, name_partition(organisation, name), [name_put(log.record, Absent()).item])
+        elif (later := self._later_deleted(organisation, name)) is not None:
+            partition = name_partition(organisation, name)
+            read.later_names[f"{ITEMS_ROW}{partition}"] = self._catalogue.pack(
+                partition, [name_put(later, Absent()).item]
+            )
         if log.head is None:
             line = self._index.get(deleted_partition(organisation), log.prefix)
             read.deleted += [line] if line else []

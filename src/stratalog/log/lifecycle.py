@@ -74,13 +74,14 @@ def open_log(
     *,
     upcasters: Upcasters | None = None,
     known: Log | None = None,
+    noun: str = "log",
 ) -> Log:
-    """Return the log that has the name now. One read. Raises NotFound.
+    """Return the log that has the name now. One read. Raises NotFound, whose message calls the log a ``noun``.
 
     ``known`` is an earlier handle. The function returns ``known`` if it belongs to the same incarnation and history.
     """
     seen = Observation(environment.clock)
-    record = require_name(environment.index, organisation, name)
+    record = require_name(environment.index, organisation, name, noun=noun)
     if known is not None and known.record.incarnation == record.incarnation and not known.is_lost:
         return known
     return Log(environment, record, upcasters, seen=seen)

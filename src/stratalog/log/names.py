@@ -83,11 +83,16 @@ def read_name(index: Index, organisation: str, name: str) -> NameRecord | None:
     return None if item is None else _from_item(item, organisation, name)
 
 
-def require_name(index: Index, organisation: str, name: str, incarnation: str | None = None) -> NameRecord:
-    """Return the record of an existing log; with ``incarnation``, only of this incarnation. Raises NotFound."""
+def require_name(
+    index: Index, organisation: str, name: str, incarnation: str | None = None, *, noun: str = "log"
+) -> NameRecord:
+    """Return the record of an existing log; with ``incarnation``, only of this incarnation.
+
+    Raises NotFound, whose message calls the log a ``noun``.
+    """
     record = read_name(index, organisation, name)
     if record is None or record.deleted_ms or incarnation not in (None, record.incarnation):
-        raise NotFound("log not found", organisation=organisation, log=name)
+        raise NotFound(f"{noun} not found", organisation=organisation, log=name)
     return record
 
 

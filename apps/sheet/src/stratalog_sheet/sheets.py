@@ -100,6 +100,8 @@ class Sheets:
         try:
             log = self.store.log(organisation, name, upcasters=UPCASTERS)
         except NotFound as exc:
+            if type(exc) is not NotFound:  # for example a version that is forgotten
+                raise
             raise NotFound("sheet not found", organisation=organisation, log=name) from exc
         if log.record.kind != KIND:
             raise Invalid("the log is not a sheet", organisation=organisation, name=name)
