@@ -10,6 +10,7 @@ ANNOUNCEMENTS = "src/stratalog/backends/postgres_announcements.py"
 COMMITS = "src/stratalog/backends/postgres_commits.py"
 CONNECTIONS = "src/stratalog/backends/postgres_connections.py"
 SESSION = "src/stratalog/backends/postgres_session.py"
+TEST_POOLER = "tests/postgres/test_pooler.py"
 TEST_STANDBY = "tests/postgres/test_standby.py"
 ENDED_WAIT = f"{TEST_STANDBY}::test_a_commit_whose_wait_for_the_standby_ends_early_is_unknown_and_not_shown"
 SILENT = "tests/postgres/test_silence.py::test_a_call_without_an_answer_ends_and_the_next_call_uses_another_session"
@@ -318,5 +319,13 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/test_urls.py::test_a_url_without_two_slashes_is_refused",),
+    ),
+    Removal(
+        "B761",
+        (Edit(SESSION, "        if process == self.info.backend_pid:\n", "        if process:\n"),),
+        (
+            f"{TEST_POOLER}::test_a_pooler_that_gives_each_transaction_another_session_is_refused",
+            f"{TEST_POOLER}::test_a_commit_to_a_pooler_that_gives_each_transaction_another_session_is_refused",
+        ),
     ),
 )

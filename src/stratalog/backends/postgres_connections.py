@@ -64,6 +64,11 @@ CONNECTION_DEFAULTS = {
 # The names of schemas and of documents may have any characters, in a database of any encoding.
 ENCODING = {"client_encoding": "UTF8"}
 
+POOLED = (
+    "a pooler gives each transaction another session, so the store would read and write other schemas; "
+    "use the pooler's session mode, or connect to the server itself"
+)
+
 # Serialization failures and deadlocks: PostgreSQL aborted the transaction, and the client may repeat it.
 REPEATABLE = frozenset({"40001", "40P01"})
 READ_ONLY = "25006"
@@ -92,7 +97,7 @@ class PostgresConnections:
         self._opening = threading.Lock()
         self._asking = threading.Lock()
         self._answers = 0
-        self._fault: Unavailable | None = None
+        self._fault: StratalogError | None = None
         """The last answer to the question whether the server can be reached."""
 
         self._pool: ConnectionPool[Connection] | None = None
@@ -100,7 +105,7 @@ class PostgresConnections:
         close_in_child(self, "_opening", "_asking", "_pool", "_closed")
 
     def connect(self) -> Connection:
-        """Return a new connection, which the caller closes. Raises Unavailable, Closed."""
+        """Return a new connection, which the caller closes. Raises Unavailable, Closed, and Invalid behind a pooler."""
         self.check_open()
         try:
             connection = Connection.connect(self._conninfo, autocommit=True)
@@ -239,7 +244,7 @@ class PostgresConnections:
             ) from exc
 
     def _require_reachable(self) -> None:
-        """Raise Unavailable if the server cannot be reached, and Closed after :meth:`close`.
+        """Raise the error of `connect`, or nothing if the server can be reached.
 
         One thread asks the server. The threads that wait meanwhile share the answer: a session of each would exceed the
         pool's limit.
@@ -255,10 +260,10 @@ class PostgresConnections:
         if fault is not None:
             raise fault.copy()
 
-    def _ask(self) -> Unavailable | None:
+    def _ask(self) -> StratalogError | None:
         try:
             self.connect().close()
-        except Unavailable as exc:
+        except StratalogError as exc:
             return exc
         return None
 
@@ -271,6 +276,9 @@ class PostgresConnections:
         pool.putconn(connection)
 
     def _set_up(self, connection: Connection) -> None:
+        # Before the settings: they would change the sessions of other clients of the pooler.
+        if connection.is_pooled():
+            raise Invalid(POOLED)
         settings = [
             *(sql.SQL("SET {} TO {}").format(sql.Identifier(name), value) for name, value in SETTINGS.items()),
             sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)),
