@@ -40,10 +40,12 @@ SETTINGS = {
     "statement_timeout": "60s",
     "idle_in_transaction_session_timeout": "60s",
     # An administrator can set other defaults for a role or a database. At a stricter isolation level, commits fail that
-    # only had to wait. The other two settings change how PostgreSQL reads the bytes and arrays that psycopg sends.
+    # only had to wait. The next two settings change how PostgreSQL reads the bytes and arrays that psycopg sends.
     "default_transaction_isolation": "read committed",
     "standard_conforming_strings": "on",
     "array_nulls": "on",
+    # Only a warning reports that a wait for a standby was cancelled.
+    "client_min_messages": "warning",
 }
 DURABLE_COMMITS = (
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
