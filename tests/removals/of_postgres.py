@@ -11,6 +11,7 @@ COMMITS = "src/stratalog/backends/postgres_commits.py"
 CONNECTIONS = "src/stratalog/backends/postgres_connections.py"
 SESSION = "src/stratalog/backends/postgres_session.py"
 TEST_POOLER = "tests/postgres/test_pooler.py"
+TEST_STORE = "tests/postgres/test_store.py"
 TEST_STANDBY = "tests/postgres/test_standby.py"
 ENDED_WAIT = f"{TEST_STANDBY}::test_a_commit_whose_wait_for_the_standby_ends_early_is_unknown_and_not_shown"
 SILENT = "tests/postgres/test_silence.py::test_a_call_without_an_answer_ends_and_the_next_call_uses_another_session"
@@ -330,7 +331,12 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B764",
-        (Edit("src/stratalog/backends/postgres_connections.py", '    "client_min_messages": "warning",\n', ""),),
+        (Edit(CONNECTIONS, '    "client_min_messages": "warning",\n', ""),),
         (f"{TEST_STANDBY}::test_a_commit_whose_wait_ends_early_is_unknown_although_sessions_get_no_warnings",),
+    ),
+    Removal(
+        "B765",
+        (Edit(CONNECTIONS, "IN ('on', 'off')", "= 'off'"),),
+        (f"{TEST_STORE}::test_an_open_session_keeps_its_durability_if_the_server_loads_another_configuration",),
     ),
 )

@@ -48,7 +48,7 @@ SETTINGS = {
     "client_min_messages": "warning",
 }
 DURABLE_COMMITS = (
-    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('on', 'off')"
 )
 HAS_STANDBYS = "SELECT current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery()"
 
@@ -284,7 +284,8 @@ class PostgresConnections:
         settings = [
             *(sql.SQL("SET {} TO {}").format(sql.Identifier(name), value) for name, value in SETTINGS.items()),
             sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)),
-            # With `off`, the server acknowledges a commit before the commit is durable. Keep any other value.
+            # With `off`, the server acknowledges a commit before the commit is durable. Keep any other value. Set `on`
+            # too: otherwise an open session would take `off` from a configuration that the server loads later.
             sql.SQL(DURABLE_COMMITS),
         ]
         connection.execute(sql.SQL("; ").join(settings))
