@@ -44,6 +44,8 @@ SETTINGS = {
     "default_transaction_isolation": "read committed",
     "standard_conforming_strings": "on",
     "array_nulls": "on",
+    # With `on`, a policy of row-level security hides rows from the role, and a read would take them for absent.
+    "row_security": "off",
     # Only a warning reports that a wait for a standby was cancelled.
     "client_min_messages": "warning",
 }
