@@ -82,7 +82,7 @@ test("a presence that the server refuses is reported and not shown again, so tha
   live.stop();
 });
 
-test("a presence over 1 KiB, beyond 64 bits or without a JSON form is refused before it is sent; the earlier one stays", async () => {
+test("a presence over 1 KiB, beyond 64 bits or without a JSON form is not sent; the earlier one stays", async () => {
   const opened = sockets();
   const live = new Live(() => ({ url: "ws://a" }), () => "", { onPoke() {}, onPresence() {} });
   live.start();
