@@ -136,15 +136,17 @@ def test_presence_right_after_the_hello_works_although_eventual_reads_lag(room: 
     assert sorted(room.held.posted, key=lambda one: one[0]) == [(id, Here({"b": 1})) for id in ("a", "b")]
 
 
-def test_a_connection_above_the_limit_of_shown_connections_is_closed(
+def test_a_connection_above_the_limit_of_shown_connections_stays_open_and_is_not_shown(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway_listeners, "GATEWAY_SHOWN_MAX", 1)
     for id in ("a", "b"):
         room.hello(id)
         room.take("message", id, type="presence", state=id)
-    assert room.held.closed == ["b"]
-    assert [message for _, message in room.held.posted if isinstance(message, Here)][-1] == Here({"a": "a"})
+    assert room.held.closed == []
+    assert room.listening() == ["a", "b"]
+    room.take("message", "a", type="presence", state="again")
+    assert [message for _, message in room.held.posted if isinstance(message, Here)][-1] == Here({"a": "again"})
 
 
 def test_the_presence_of_a_vanished_connection_is_removed(room: Room) -> None:
@@ -195,6 +197,12 @@ def test_an_invalid_message_closes_the_connection_and_adds_no_listener(message: 
     room.take("message", **message)
     assert room.held.closed == [RECORDED]
     assert room.listening() == []
+
+
+def test_a_presence_with_an_integer_beyond_64_bits_closes_the_connection(room: Room) -> None:
+    room.hello()
+    assert room.take("message", type="presence", state={"number": 2**64}) == {"statusCode": 200}
+    assert room.held.closed == [RECORDED]
 
 
 def test_presence_is_sent_to_all_listeners_and_removed_on_disconnect(room: Room) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosedError
 from websockets.frames import Close
+from websockets.server import ServerProtocol
+from websockets.sync.client import connect
 
 from stratalog.client.live import PokeListener, ServerAddress
 from stratalog.testing.clock import ManualClock
@@ -80,3 +86,22 @@ def test_a_token_function_that_fails_once_is_called_again(monkeypatch: pytest.Mo
 def test_a_message_of_an_unknown_type_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = ['{"type": "something-new"}', '{"type": "poke", "version": 2}']
     assert Listening(monkeypatch, ["good", "end"], 1012, *messages).pokes == 1
+
+
+def test_a_ping_without_an_answer_ends_the_connection_and_logs_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server's process is stopped: its socket stays open."""
+    monkeypatch.setattr("stratalog.client.live.connect", partial(connect, ping_interval=0.01, ping_timeout=0.01))
+    monkeypatch.setattr("stratalog.client.live.CLOSE_SECONDS_MAX", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
+        address = ServerAddress(f"ws://127.0.0.1:{listening.getsockname()[1]}")
+        listener = PokeListener(lambda: address, str, lambda: None, ManualClock())
+        running = pool.submit(listener._connect)
+        with listening.accept()[0] as accepted:
+            handshake = ServerProtocol()
+            handshake.receive_data(accepted.recv(65536))
+            handshake.send_response(handshake.accept(handshake.events_received()[0]))  # type: ignore[arg-type]
+            accepted.sendall(b"".join(handshake.data_to_send()))
+            assert isinstance(running.exception(timeout=20), ConnectionClosedError)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

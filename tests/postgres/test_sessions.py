@@ -105,6 +105,26 @@ def test_a_store_reads_back_its_bytes_if_its_role_has_no_standard_conforming_str
         assert [message.body for message in store.queue.receive()] == [b"\\x00"]
 
 
+def test_rows_that_a_policy_hides_from_the_role_are_an_error_and_not_absent(
+    postgres: str, connection: psycopg.Connection[Any]
+) -> None:
+    schema = sql.Identifier(parse_address(postgres).schema)
+    with opened(postgres) as store:
+        store.index.commit([Put(Item("p", "s", {}))])
+    connection.execute(sql.SQL("SET search_path TO {}").format(schema))
+    connection.execute("ALTER TABLE items ENABLE ROW LEVEL SECURITY; CREATE ROLE hidden LOGIN")
+    connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {0} TO hidden").format(schema))
+    connection.execute(sql.SQL("GRANT ALL ON ALL TABLES IN SCHEMA {0} TO hidden").format(schema))
+    try:
+        with (
+            closing(PostgresStore(parse_address(f"{postgres}&user=hidden"), SystemClock())) as other,
+            pytest.raises(Unavailable, match="row-level security"),
+        ):
+            other.index.get("p", "s")
+    finally:
+        connection.execute("DROP OWNED BY hidden; DROP ROLE hidden")
+
+
 def test_hints_are_heard_of_names_that_the_database_s_encoding_lacks(
     latin1: str, connection: psycopg.Connection[Any]
 ) -> None:

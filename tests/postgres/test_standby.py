@@ -101,6 +101,20 @@ def test_a_commit_whose_wait_for_the_standby_ends_early_is_unknown_and_not_shown
         store.index.get("p", "s")
 
 
+def test_a_commit_whose_wait_ends_early_is_unknown_although_sessions_get_no_warnings(
+    postgres: str, primary: Primary
+) -> None:
+    """Only a warning of the server reports the end of the wait."""
+    silent = f"{postgres}&options=-c%20client_min_messages%3Derror"
+    with closing(PostgresStore(parse_address(silent), SystemClock())) as store, ThreadPoolExecutor(1) as pool:
+        store.create()
+        store.index.commit([Put(Item("p", "before", {}))])
+        primary.name_standby("nobody")
+        running = pool.submit(store.index.commit, [Put(ITEM, Absent())])
+        primary.end_wait("pg_cancel_backend")
+        assert isinstance(running.exception(timeout=60), OutcomeUnknown)
+
+
 def test_a_session_that_opens_while_no_standby_runs_is_unavailable_until_one_does(
     store: PostgresStore, primary: Primary, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

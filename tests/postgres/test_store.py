@@ -36,6 +36,7 @@ from tests.threads import SECONDS_MAX, until
 __all__ = ["run"]
 
 KEEPALIVE = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+SHOW_DURABILITY = "SHOW synchronous_commit"
 LOCK_WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 HASH, OTHER = b"h" * 32, b"o" * 32
@@ -174,16 +175,32 @@ def test_a_server_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
         stratalog.open(f"postgresql://ada:secret@/plans?host={tmp_path}")
 
 
+def test_an_open_session_keeps_its_durability_if_the_server_loads_another_configuration(
+    store: PostgresStore, connection: psycopg.Connection[Any]
+) -> None:
+    def load(change: str, value: str) -> None:
+        connection.execute(f"ALTER SYSTEM {change}")
+        connection.execute("SELECT pg_reload_conf()")
+        until(lambda: connection.execute(SHOW_DURABILITY).fetchall() == [(value,)])
+
+    with closing(store._connections.connect()) as session:
+        load("SET synchronous_commit TO off", "off")
+        try:
+            assert session.execute(SHOW_DURABILITY).fetchall() == [("on",)]
+        finally:
+            load("RESET synchronous_commit", "on")
+
+
 def test_sessions_replace_only_the_setting_off_of_synchronous_commit(
     store: PostgresStore, connection: Any, postgres: str
 ) -> None:
     connection.execute("ALTER ROLE stratalog SET synchronous_commit TO off")
     try:
         with closing(store._connections.connect()) as session:
-            assert session.execute("SHOW synchronous_commit").fetchall() == [("on",)]
+            assert session.execute(SHOW_DURABILITY).fetchall() == [("on",)]
         connection.execute("ALTER ROLE stratalog SET synchronous_commit TO remote_apply")
         with closing(store._connections.connect()) as session:
-            assert session.execute("SHOW synchronous_commit").fetchall() == [("remote_apply",)]
+            assert session.execute(SHOW_DURABILITY).fetchall() == [("remote_apply",)]
     finally:
         connection.execute("ALTER ROLE stratalog RESET synchronous_commit")
 

@@ -313,4 +313,9 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("src/stratalog/ports/index.py", "value=len(text.encode())", "value=len(text)"),),
         ("tests/backends/test_memory.py::test_the_error_of_a_long_key_counts_bytes",),
     ),
+    Removal(
+        "B767",
+        (Edit("src/stratalog/client/live.py", "            logger=_websockets_log,\n", ""),),
+        ("tests/client/test_live.py::test_a_ping_without_an_answer_ends_the_connection_and_logs_nothing",),
+    ),
 )

@@ -9,6 +9,7 @@ from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
+OF_SOCKETS = "tests/aws/test_sockets.py"
 WEB = "src/stratalog/web/client"
 SHEET = "apps/sheet/src/stratalog_sheet/web"
 CYCLE = "src/stratalog/client/sync_cycle.py"
@@ -254,4 +255,28 @@ REMOVALS: tuple[Removal, ...] = (
         IN_NODE,
     ),
     Removal("B732", (Edit(f"{WEB}/live.js", "> PRESENCE_BYTES_MAX", "> Infinity"),), IN_NODE),
+    Removal(
+        "B762",
+        (
+            Edit(
+                "src/stratalog/aws/listeners.py",
+                "        encode_presence(state)\n        name =",
+                "        encode(state)\n        name =",
+            ),
+        ),
+        (f"{OF_SOCKETS}::test_a_presence_with_an_integer_beyond_64_bits_closes_the_connection",),
+        raises=("OverflowError",),
+    ),
+    Removal("B762", (Edit(f"{WEB}/values.js", "value >= 2 ** 64", "value >= Infinity"),), IN_NODE),
+    Removal(
+        "B763",
+        (
+            Edit(
+                "src/stratalog/aws/listeners.py",
+                "len(shown) >= GATEWAY_SHOWN_MAX:\n            return\n",
+                'len(shown) >= GATEWAY_SHOWN_MAX:\n            raise Forbidden("too many connections send presence")\n',
+            ),
+        ),
+        (f"{OF_SOCKETS}::test_a_connection_above_the_limit_of_shown_connections_stays_open_and_is_not_shown",),
+    ),
 )

@@ -275,9 +275,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B574",
         (
             Edit(
-                "src/stratalog/server/presence.py",
-                "        except OverflowError as exc:\n",
-                "        except KeyError as exc:\n",
+                "src/stratalog/protocol/live.py",
+                "    except OverflowError as exc:\n",
+                "    except KeyError as exc:\n",
             ),
         ),
         ("tests/server/test_api_live.py::test_a_presence_state_with_an_integer_beyond_64_bits_is_refused_as_invalid",),

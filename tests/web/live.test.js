@@ -68,7 +68,7 @@ async function refuse(code) {
   const live = new Live(() => ({ url: "ws://a" }), () => "", { onPoke, onPresence() {} });
   live.start();
   await turns();
-  live.show({ number: 2 ** 64 });
+  live.show({ number: 1 });
   opened[0].say({ type: "ready", id: "me", version: 1 });
   assert.deepEqual(
     opened[0].sent.map(({ type }) => type),
@@ -86,7 +86,7 @@ async function refuse(code) {
   live.stop();
 }
 
-test("a presence over 1 KiB or without a JSON form is refused before it is sent; the earlier one stays", async () => {
+test("a presence over 1 KiB, beyond 64 bits or without a JSON form is not sent; the earlier one stays", async () => {
   const opened = sockets();
   const live = new Live(() => ({ url: "ws://a" }), () => "", { onPoke() {}, onPresence() {} });
   live.start();
@@ -99,6 +99,9 @@ test("a presence over 1 KiB or without a JSON form is refused before it is sent;
     assert.throws(() => live.show(state), { code: "limit-exceeded" });
   }
   opened[0].say({ type: "ready", id: "me", version: 1 });
+  for (const number of [2 ** 64, -(2 ** 63) - 2048, 1e20]) {
+    assert.throws(() => live.show({ number }), { code: "invalid" });
+  }
   live.show(Array(113).fill(0.5));
   live.show(undefined);
   assert.deepEqual(

@@ -18,12 +18,12 @@ import msgspec
 
 from stratalog.clock import Observation
 from stratalog.codec import Value, decode, encode
-from stratalog.errors import ConditionFailed, Corrupt, Forbidden, LimitExceeded, StratalogError
+from stratalog.errors import ConditionFailed, Corrupt, Forbidden, StratalogError
 from stratalog.keys import NAME_SORT, connection_partition, escape, listeners_partition, unescape
-from stratalog.limits import GATEWAY_CONNECTION_SECONDS_MAX, GATEWAY_SHOWN_MAX, PRESENCE_BYTES_MAX
+from stratalog.limits import GATEWAY_CONNECTION_SECONDS_MAX, GATEWAY_SHOWN_MAX
 from stratalog.log import Environment
 from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put
-from stratalog.protocol.live import FromServer, Here
+from stratalog.protocol.live import FromServer, Here, encode_presence
 
 __all__ = ["ANNOUNCE_SECONDS_MAX", "Connections", "GatewayListener", "Listeners"]
 
@@ -120,17 +120,20 @@ class Listeners:
             self._send_shown(name)
 
     def show(self, id: str, state: Value) -> None:
-        """Show a connection's state to the other listeners, or no state for None. Raises LimitExceeded, Forbidden."""
-        size = len(encode(state))
-        if size > PRESENCE_BYTES_MAX:
-            raise LimitExceeded("the presence of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
+        """Show a connection's state to the other listeners, or no state for None.
+
+        If too many other connections show a state, the connection stays open, and its state is not shown. Raises
+        Forbidden before hello, and the errors of `encode_presence`.
+        """
+        encode_presence(state)
         name = self.name_of(id)
         item = self._index.get(listeners_partition(*name), escape(id)) if name else None
         if name is None or item is None:
             raise Forbidden("a connection must send hello first")
         shown = [listener.id for listener in self._all(name, True) if listener.state is not None and listener.id != id]
+        # Do not close the connection: its client would connect again at once, and show its state again.
         if state is not None and len(shown) >= GATEWAY_SHOWN_MAX:
-            raise Forbidden("too many connections of the document send presence", limit=GATEWAY_SHOWN_MAX)
+            return
         known = _listener(item)
         with suppress(ConditionFailed):  # the connection has left meanwhile
             self._put(name, msgspec.structs.replace(known, state=state), Equals("e", known.expires_ms))

@@ -40,13 +40,17 @@ SETTINGS = {
     "statement_timeout": "60s",
     "idle_in_transaction_session_timeout": "60s",
     # An administrator can set other defaults for a role or a database. At a stricter isolation level, commits fail that
-    # only had to wait. The other two settings change how PostgreSQL reads the bytes and arrays that psycopg sends.
+    # only had to wait. The next two settings change how PostgreSQL reads the bytes and arrays that psycopg sends.
     "default_transaction_isolation": "read committed",
     "standard_conforming_strings": "on",
     "array_nulls": "on",
+    # With `on`, a policy of row-level security hides rows from the role, and a read would take them for absent.
+    "row_security": "off",
+    # Only a warning reports that a wait for a standby was cancelled.
+    "client_min_messages": "warning",
 }
 DURABLE_COMMITS = (
-    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('on', 'off')"
 )
 HAS_STANDBYS = "SELECT current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery()"
 
@@ -63,6 +67,11 @@ CONNECTION_DEFAULTS = {
 }
 # The names of schemas and of documents may have any characters, in a database of any encoding.
 ENCODING = {"client_encoding": "UTF8"}
+
+POOLED = (
+    "a pooler gives each transaction another session, so the store would read and write other schemas; "
+    "use the pooler's session mode, or connect to the server itself"
+)
 
 # Serialization failures and deadlocks: PostgreSQL aborted the transaction, and the client may repeat it.
 REPEATABLE = frozenset({"40001", "40P01"})
@@ -92,7 +101,7 @@ class PostgresConnections:
         self._opening = threading.Lock()
         self._asking = threading.Lock()
         self._answers = 0
-        self._fault: Unavailable | None = None
+        self._fault: StratalogError | None = None
         """The last answer to the question whether the server can be reached."""
 
         self._pool: ConnectionPool[Connection] | None = None
@@ -100,7 +109,7 @@ class PostgresConnections:
         close_in_child(self, "_opening", "_asking", "_pool", "_closed")
 
     def connect(self) -> Connection:
-        """Return a new connection, which the caller closes. Raises Unavailable, Closed."""
+        """Return a new connection, which the caller closes. Raises Unavailable, Closed, and Invalid behind a pooler."""
         self.check_open()
         try:
             connection = Connection.connect(self._conninfo, autocommit=True)
@@ -239,7 +248,7 @@ class PostgresConnections:
             ) from exc
 
     def _require_reachable(self) -> None:
-        """Raise Unavailable if the server cannot be reached, and Closed after :meth:`close`.
+        """Raise the error of `connect`, or nothing if the server can be reached.
 
         One thread asks the server. The threads that wait meanwhile share the answer: a session of each would exceed the
         pool's limit.
@@ -255,10 +264,10 @@ class PostgresConnections:
         if fault is not None:
             raise fault.copy()
 
-    def _ask(self) -> Unavailable | None:
+    def _ask(self) -> StratalogError | None:
         try:
             self.connect().close()
-        except Unavailable as exc:
+        except StratalogError as exc:
             return exc
         return None
 
@@ -271,10 +280,14 @@ class PostgresConnections:
         pool.putconn(connection)
 
     def _set_up(self, connection: Connection) -> None:
+        # Before the settings: they would change the sessions of other clients of the pooler.
+        if connection.is_pooled():
+            raise Invalid(POOLED)
         settings = [
             *(sql.SQL("SET {} TO {}").format(sql.Identifier(name), value) for name, value in SETTINGS.items()),
             sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)),
-            # With `off`, the server acknowledges a commit before the commit is durable. Keep any other value.
+            # With `off`, the server acknowledges a commit before the commit is durable. Keep any other value. Set `on`
+            # too: otherwise an open session would take `off` from a configuration that the server loads later.
             sql.SQL(DURABLE_COMMITS),
         ]
         connection.execute(sql.SQL("; ").join(settings))

@@ -25,6 +25,8 @@ STANDBY_WAIT = "SyncRepWaitForLSN"
 # This transaction writes a message that nothing reads. Its commit waits until a standby has all commits up to its own.
 REPLICATE = "SELECT pg_logical_emit_message(true, 'stratalog', '')"
 WAITS_FOR_STANDBY = "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event = 'SyncRep'"
+SET_MARK = "SET stratalog.session TO 'open'"
+OWN_PROCESS = "SELECT pg_backend_pid()"
 
 
 class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
@@ -66,6 +68,24 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
         finally:
             self._is_replicating = False
         return self.is_replicated
+
+    def is_pooled(self) -> bool:
+        """Return whether a pooler gave another session the server's process that this session uses.
+
+        A pooler states a process id of its own. So the method opens a second session only behind a pooler. If it cannot
+        open one, or if the pooler's processes are busy, it may miss the pooler, and returns False.
+        """
+        process = self._process()
+        if process == self.info.backend_pid:
+            return False
+        try:
+            # Some proxies, such as Amazon's RDS Proxy, leave a process to the session that changed a setting.
+            self.execute(SET_MARK)
+            # The pooler gives a transaction the process that was used last, which is the one of this idle session.
+            with self._other_session() as other, other.transaction():
+                return other._process() == process or self._process() != process
+        except psycopg.Error:
+            return False
 
     def execute_prepared(self, name: bytes, values: Sequence[Any], formats: Sequence[Format]) -> PGresult:
         """Execute a prepared statement, and return the result, which may be an error of the server."""
@@ -117,13 +137,22 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
 
     def _waits_for_standby(self) -> bool:
         """Return whether the server says, in another session, that this session waits for a synchronous standby."""
-        own = {part.keyword.decode(): part.val.decode() for part in self.pgconn.info if part.val is not None}
-        same: dict[str, Any] = {**own, "host": self.info.host, "port": self.info.port}
         try:
-            with closing(_Probe.connect(**same, autocommit=True)) as other:
+            with self._other_session() as other:
                 return bool(other.execute(WAITS_FOR_STANDBY, [self.info.backend_pid]).fetchall())
         except psycopg.Error:
             return False
+
+    def _process(self) -> int:
+        """Return the id of the server's process that executes the session's statements now."""
+        ((process,),) = self.execute(OWN_PROCESS).fetchall()
+        return int(process)
+
+    def _other_session(self) -> closing[_Probe]:
+        """Open another session on the same host. Raises psycopg.Error."""
+        own = {part.keyword.decode(): part.val.decode() for part in self.pgconn.info if part.val is not None}
+        same: dict[str, Any] = {**own, "host": self.info.host, "port": self.info.port}
+        return closing(_Probe.connect(**same, autocommit=True))
 
     def _cancel(self) -> float:
         """Ask the server to cancel the statement, which may take effect late or never. Return the seconds that it took.

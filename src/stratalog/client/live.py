@@ -25,6 +25,10 @@ RETRY_POLICY = RetryPolicy(wait_seconds_first=0.2, wait_seconds_max=30)
 
 INVALID_TOKEN = 4401
 _log = logging.getLogger("stratalog.client")
+# At a ping without an answer, websockets logs an error with a traceback, also in a program that has not configured
+# logging. The listener reports no errors of a connection.
+_websockets_log = logging.getLogger("stratalog.client.websockets")
+_websockets_log.setLevel(logging.CRITICAL)
 _decode = msgspec.json.Decoder(FromServer).decode
 
 
@@ -91,6 +95,7 @@ class PokeListener:
             subprotocols=[Subprotocol(known) for known in SUBPROTOCOLS],
             open_timeout=OPEN_SECONDS_MAX,
             close_timeout=CLOSE_SECONDS_MAX,
+            logger=_websockets_log,
         ) as connection:
             with self._lock:
                 self._connection = connection

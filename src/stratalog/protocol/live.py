@@ -9,6 +9,10 @@ from typing import Any
 
 import msgspec
 
+from stratalog.codec import Value, encode
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog.limits import PRESENCE_BYTES_MAX
+
 __all__ = [
     "ADDRESS_HEADER",
     "SILENCE_SECONDS_MAX",
@@ -25,6 +29,7 @@ __all__ = [
     "Presence",
     "PresentPrincipal",
     "Ready",
+    "encode_presence",
 ]
 
 ADDRESS_HEADER = "stratalog-live"
@@ -121,3 +126,17 @@ class Gone(msgspec.Struct, frozen=True, tag="gone"):
 
 FromClient = Hello | Presence
 FromServer = Ready | Poke | Here | HereChanged | Heartbeat | Gone
+
+
+def encode_presence(state: Value) -> bytes:
+    """Return the encoded state of a connection.
+
+    Raises LimitExceeded for a state that is too large, and Invalid for an integer beyond 64 bits.
+    """
+    try:
+        encoded = encode(state)
+    except OverflowError as exc:
+        raise Invalid("the presence of a client holds an integer beyond 64 bits") from exc
+    if len(encoded) > PRESENCE_BYTES_MAX:
+        raise LimitExceeded("the presence of a client is too large", value=len(encoded), limit=PRESENCE_BYTES_MAX)
+    return encoded

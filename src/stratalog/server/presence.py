@@ -14,17 +14,15 @@ from typing import Protocol
 
 import msgspec
 
-from stratalog.codec import Value, encode
-from stratalog.errors import Invalid, LimitExceeded
+from stratalog.codec import Value
 from stratalog.limits import (
-    PRESENCE_BYTES_MAX,
     PRESENCE_CONNECTIONS_MAX,
     PRESENCE_PAUSE_SECONDS_MAX,
     PRESENCE_PAUSE_SECONDS_MIN,
     PRESENCE_PER_PRINCIPAL_MAX,
     PRESENCE_ROOM_BYTES_PER_SECOND,
 )
-from stratalog.protocol.live import FromServer, Here, HereChanged, PresentPrincipal
+from stratalog.protocol.live import FromServer, Here, HereChanged, PresentPrincipal, encode_presence
 from stratalog.server.errors import Refused
 from stratalog.server.security import Principal
 from stratalog.server.shares import Allocation, Budget, Holder, HolderKind
@@ -80,17 +78,11 @@ class PresenceBoard:
         If the board shows too many connections in all or of the principal, it ignores a new connection silently. The
         ignored connection stays open. Return False if the board ignored the connection, or if the connection had no
         state to hide.
-        Raises LimitExceeded for a state that is too large, and Invalid for an integer beyond 64 bits. Then the earlier
-        state stays.
+        Raises the errors of `encode_presence`. Then the earlier state stays.
         """
         if state is None:
             return self._hide(id)
-        try:
-            size = len(encode(state))
-        except OverflowError as exc:
-            raise Invalid("the presence of a client holds an integer beyond 64 bits") from exc
-        if size > PRESENCE_BYTES_MAX:
-            raise LimitExceeded("the presence of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)
+        encode_presence(state)
         try:
             if id not in self._allocations:
                 holders: tuple[Holder, ...] = (("principal", principal.id),) if principal.id else ()

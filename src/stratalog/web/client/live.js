@@ -66,7 +66,8 @@ export class Live {
 
   /**
    * Show `state` to the other connections as this client's presence. A state of null removes the presence. Throws
-   * TypeError for a state that is no JSON, and `limit-exceeded` for a state over 1 KiB. Then the earlier state stays.
+   * TypeError for a state that is no JSON, `limit-exceeded` for a state over 1 KiB, and `invalid` for a whole number
+   * beyond 64 bits. Then the earlier state stays.
    */
   show(state) {
     const text = JSON.stringify({ type: "presence", state });

@@ -142,7 +142,8 @@ export interface Client {
 
   /**
    * Set this client's presence state, for example its cursor. `null` removes the state. Throws `limit-exceeded` for a
-   * state over 1 KiB. A state that the server refuses is reported as an uncaught error, and is not shown.
+   * state over 1 KiB, and `invalid` for a whole number beyond 64 bits. A state that the server refuses is reported as
+   * an uncaught error, and is not shown.
    */
   show(state: Value): void;
 

@@ -116,7 +116,8 @@ export class Client extends Replica {
 
   /**
    * Set this client's presence state, for example its cursor. `null` removes the state. Throws `limit-exceeded` for a
-   * state over 1 KiB. A state that the server refuses is reported as an uncaught error, and is not shown.
+   * state over 1 KiB, and `invalid` for a whole number beyond 64 bits. A state that the server refuses is reported as
+   * an uncaught error, and is not shown.
    */
   show(state) {
     this.#live.show(state);

@@ -44,7 +44,7 @@ export function encode(value) {
 /** The size of a canonical value's JSON text in UTF-8. */
 export const encodedBytes = (value) => new TextEncoder().encode(encode(value)).length;
 
-/** The size of a JSON value as MessagePack. */
+/** The size of a JSON value as MessagePack. Throws `invalid` for a whole number whose JSON text is over 64 bits. */
 export function packedBytes(value) {
   if (typeof value === "number") return Number.isInteger(value) ? integerBytes(value) : 9;
   if (typeof value === "string") {
@@ -99,8 +99,13 @@ function encodeNumber(value) {
   return Number.isInteger(value) && !Number.isSafeInteger(value) ? value.toExponential() : String(value);
 }
 
-const integerBytes = (value) =>
-  value < 0 ? formBytes(-1 - value, 32, 128, 2 ** 15, 2 ** 31) : formBytes(value, 128, 256);
+function integerBytes(value) {
+  // JSON has 2^70 as digits, which other readers decode as an integer, but 1e21 with an exponent, as a float.
+  const isFloat = Math.abs(value) >= 1e21;
+  if (!isFloat && (value < -(2 ** 63) || value >= 2 ** 64)) throw invalid("an integer is beyond 64 bits", { value });
+  if (isFloat) return 9;
+  return value < 0 ? formBytes(-1 - value, 32, 128, 2 ** 15, 2 ** 31) : formBytes(value, 128, 256);
+}
 
 // MessagePack has forms of 1, 2, 3, 5 and 9 bytes for a number or a length. Each form but the last has a limit.
 const formBytes = (value, one, two, three = 2 ** 16, five = 2 ** 32) =>

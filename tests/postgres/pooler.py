@@ -1,0 +1,108 @@
+"""A pooler in front of PostgreSQL, like PgBouncer: its clients share the processes of the server."""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
+from urllib.parse import parse_qs, quote, urlsplit
+
+__all__ = ["pooler"]
+
+PORT = 5432
+STARTUP = b"\x00\x03\x00\x00user\x00stratalog\x00database\x00postgres\x00client_encoding\x00UTF8\x00\x00"
+MADE_UP_KEY = b"K" + (12).to_bytes(4) + (1).to_bytes(4) + bytes(4)
+READY, IDLE, TERMINATE = b"Z", b"I", b"X"
+
+
+@contextmanager
+def pooler(url: str, *, per_transaction: bool) -> Iterator[str]:
+    """Run a pooler in front of the server of ``url``, and return the URL through the pooler."""
+    folder = parse_qs(urlsplit(url).query)["host"][0]
+    with TemporaryDirectory(prefix="stratalog-") as own, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{own}/.s.PGSQL.{PORT}")
+        listening.listen()
+        running = _Pooler(f"{folder}/.s.PGSQL.{PORT}", per_transaction)
+        threading.Thread(target=running.accept, args=(listening,), daemon=True).start()
+        yield url.replace(quote(folder, safe=""), quote(own, safe=""))
+        listening.shutdown(socket.SHUT_RDWR)
+        running.close()
+
+
+class _Pooler:
+    """The processes of the server that no client uses now, the one that was used last at the end."""
+
+    def __init__(self, server: str, per_transaction: bool) -> None:
+        self._server = server
+        self._per_transaction = per_transaction
+        self._idle: list[socket.socket] = []
+
+    def accept(self, listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        process: socket.socket | None = None
+        with client, suppress(OSError, EOFError):
+            _exactly(client, int.from_bytes(_exactly(client, 4)) - 4)
+            client.sendall(_greeting())
+            while (message := _message(client))[:1] != TERMINATE:
+                process = process or self._take()
+                process.sendall(message)
+                process = self._answer(client, process)
+        if process is not None:
+            process.close()
+
+    def _answer(self, client: socket.socket, process: socket.socket) -> socket.socket | None:
+        """Forward messages both ways until the process is ready. Return the process if the client still uses it."""
+        while True:
+            ready, _, _ = select.select([client, process], [], [])
+            if client in ready:
+                process.sendall(_message(client))
+            if process in ready:
+                message = _message(process)
+                is_free = message[:1] == READY and message[5:6] == IDLE and self._per_transaction
+                if is_free:  # before the client learns it
+                    self._idle.append(process)
+                client.sendall(message)
+                if message[:1] == READY:
+                    return None if is_free else process
+
+    def close(self) -> None:
+        for process in self._idle:
+            process.close()
+
+    def _take(self) -> socket.socket:
+        if self._idle:
+            return self._idle.pop()
+        process = socket.socket(socket.AF_UNIX)
+        process.connect(self._server)
+        process.sendall((len(STARTUP) + 4).to_bytes(4) + STARTUP)
+        while _message(process)[:1] != READY:
+            pass
+        return process
+
+
+def _greeting() -> bytes:
+    authenticated = b"R" + (8).to_bytes(4) + bytes(4)
+    settings = {b"client_encoding": b"UTF8", b"server_version": b"15.0", b"standard_conforming_strings": b"on"}
+    texts = [b"%s\x00%s\x00" % pair for pair in settings.items()]
+    statuses = b"".join(b"S" + (len(text) + 4).to_bytes(4) + text for text in texts)
+    return authenticated + statuses + MADE_UP_KEY + READY + (5).to_bytes(4) + IDLE
+
+
+def _message(source: socket.socket) -> bytes:
+    head = _exactly(source, 5)
+    return head + _exactly(source, int.from_bytes(head[1:]) - 4)
+
+
+def _exactly(source: socket.socket, size: int) -> bytes:
+    data = source.recv(size, socket.MSG_WAITALL) if size else b""
+    if len(data) < size:
+        raise EOFError
+    return data
