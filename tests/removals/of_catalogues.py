@@ -615,7 +615,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B756",
+        "B724",
         (
             Edit(
                 f"{SOURCES}redrive.py",
@@ -626,7 +626,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_letters.py::test_a_redriven_record_has_the_metadata_that_its_bytes_do_not_contain",),
     ),
     Removal(
-        "B756",
+        "B724",
         (Edit(f"{SOURCES}redrive.py", "metadata={**failure.metadata, **record.metadata}", "metadata=record.metadata"),),
         (f"{TESTS}test_letters.py::test_a_redriven_record_has_the_metadata_that_its_bytes_do_not_contain",),
     ),

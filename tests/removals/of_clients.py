@@ -314,7 +314,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/backends/test_memory.py::test_the_error_of_a_long_key_counts_bytes",),
     ),
     Removal(
-        "B767",
+        "B733",
         (Edit("src/stratalog/client/live.py", "            logger=_websockets_log,\n", ""),),
         ("tests/client/test_live.py::test_a_ping_without_an_answer_ends_the_connection_and_logs_nothing",),
     ),

@@ -355,17 +355,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RESTORED}::test_a_version_without_a_state_because_of_a_redaction_is_not_restored",),
     ),
     Removal(
-        "B740",
+        "B714",
         (Edit("src/stratalog/log/lifecycle.py", ", *floor_named(environment.index, record)]", "]"),),
         (f"{FORKS}::test_a_floor_within_a_segment_of_a_deleted_ancestor_stays_after_another_document_took_the_name",),
     ),
     Removal(
-        "B740",
+        "B714",
         (Edit("src/stratalog/log/floors.py", "    if named > forgotten:\n", "    if False:\n"),),
         (f"{RETENTION}::test_a_deleted_ancestor_still_has_a_floor",),
     ),
     Removal(
-        "B741",
+        "B715",
         (
             Edit(
                 "src/stratalog/log/retention.py",
@@ -377,12 +377,12 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("VersionForgotten",),
     ),
     Removal(
-        "B741",
+        "B715",
         (Edit("src/stratalog/log/lifecycle.py", "if source.floor == at else None", "if False else None"),),
         (f"{FORKS}::test_a_fork_that_forgets_the_versions_of_its_ancestors_can_be_merged_and_forked",),
     ),
     Removal(
-        "B742",
+        "B716",
         (
             Edit(
                 "src/stratalog/log/retention.py",
@@ -393,7 +393,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RETENTION}::test_segments_marked_by_a_clock_that_was_far_ahead_are_freed_after_the_grace_period",),
     ),
     Removal(
-        "B742",
+        "B716",
         (
             Edit(
                 "src/stratalog/log/sweep.py",
@@ -404,7 +404,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{LIFECYCLE}::test_a_log_deleted_by_a_clock_that_was_far_ahead_is_swept_after_the_grace_period",),
     ),
     Removal(
-        "B742",
+        "B716",
         (Edit("src/stratalog/records/retention.py", "is_mark_ahead(clock, mark.marked_ms)", "False"),),
         (
             f"{PRUNE}::test_versions_pruned_by_a_clock_that_was_far_ahead_are_freed_after_the_grace_period",
@@ -412,12 +412,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B743",
+        "B717",
         (Edit("src/stratalog/cli/backups.py", "names_without_state(target) if time_ms is not None else []", "[]"),),
         (f"{CLI_BACKUPS}::test_a_restore_to_a_time_names_documents_whose_state_was_redacted_since",),
     ),
     Removal(
-        "B742",
+        "B716",
         (
             Edit(
                 "src/stratalog/log/sweep.py",
@@ -428,7 +428,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{LIFECYCLE}::test_a_log_deleted_by_a_clock_that_was_far_ahead_is_swept_after_the_grace_period",),
     ),
     Removal(
-        "B744",
+        "B718",
         (
             Edit(
                 "src/stratalog/backups/family.py",
@@ -439,13 +439,13 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RESTORED}::test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_damage",),
     ),
     Removal(
-        "B744",
+        "B718",
         (Edit("src/stratalog/backups/family.py", " if ancestor in prefixes]", "]"),),
         (f"{RESTORED}::test_a_backup_of_a_fork_of_a_deleted_log_needs_no_ancestor_below_the_floor_of_that_log",),
         raises=("KeyError",),
     ),
     Removal(
-        "B745",
+        "B719",
         (
             Edit(
                 "src/stratalog/documents/replay.py",
@@ -456,7 +456,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{MERGING}::test_the_memory_of_a_merge_does_not_grow_with_the_square_of_the_mutations_of_an_entry",),
     ),
     Removal(
-        "B744",
+        "B718",
         (
             Edit(
                 "src/stratalog/backups/family.py",
@@ -467,7 +467,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RESTORED}::test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_damage",),
     ),
     Removal(
-        "B746",
+        "B720",
         (
             Edit(
                 "src/stratalog/maintenance/log_pass.py", "_has_state(log, floor) if is_document", "True if is_document"

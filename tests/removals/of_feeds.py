@@ -149,7 +149,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("ValueError",),
     ),
     Removal(
-        "B710",
+        "B699",
         (
             Edit(FEED, "(target, answer.url, source.location)", "(target, answer.url)"),
             Edit(FEED, '(user if "authorization" in request.headers else b"")', 'b""'),
@@ -160,7 +160,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B712",
+        "B701",
         (
             Edit(FEED, "split(_encoded_as(source, answer), ", "split(source, "),
             Edit(FEED, "encoding = _encoded_as(source, answer).encoding", "encoding = source.encoding"),
@@ -170,21 +170,21 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B712",
+        "B701",
         (Edit(FEED, " and not is_utf8([answer.body])", ""),),
         (
             f"{RESPONSES}::test_a_page_that_is_not_utf_8_has_the_charset_of_its_response_unless_the_settings_name_another_encoding",
         ),
     ),
     Removal(
-        "B713",
+        "B702",
         (Edit(f"{SOURCES}redrive.py", "if source.complete and not reason:", "if False:"),),
         (
             f"{TESTS}test_letters.py::test_a_poll_after_the_redrive_of_a_complete_state_s_record_deletes_what_the_state_lacks",
         ),
     ),
     Removal(
-        "B714",
+        "B703",
         (
             Edit(
                 FEED,

@@ -180,12 +180,12 @@ REMOVALS = (
         raises=("OverflowError", "UnicodeEncodeError"),
     ),
     Removal(
-        "B751",
+        "B722",
         (Edit("src/stratalog/cli/records.py", 'if output not in (None, "-"):', "if output is not None:"),),
         ("tests/cli/test_commands.py::test_the_body_of_a_record_is_written_to_standard_output",),
     ),
     Removal(
-        "B751",
+        "B722",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/commands.py", '    if str(file) == "-":\n', '    if str(file) == "":\n'

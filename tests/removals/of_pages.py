@@ -260,22 +260,22 @@ REMOVALS: tuple[Removal, ...] = (
         (story("aRefusedFileCanBeChosenAgainAndTwoFilesAreRefused"),),
     ),
     Removal(
-        "B720",
+        "B704",
         (Edit(f"{SHEET}/javascript/bridge.js", "        this.noteValues(sheet);\n", ""),),
         (f"{EXPORTS}::test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value",),
     ),
     Removal(
-        "B720",
+        "B704",
         (Edit(f"{SHEET}/javascript/bridge.js", "this.isTextOfFormula(id, name)", "false"),),
         (f"{EXPORTS}::test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value",),
     ),
     Removal(
-        "B721",
+        "B705",
         (Edit(f"{SHEET}/workbook_names.py", ', "SUBTOTAL": "SUBTOTAL "}', "}"),),
         (f"{TESTS}/test_workbooks_of_others.py::test_a_subtotal_is_imported_as_a_subtotal",),
     ),
     Removal(
-        "B722",
+        "B706",
         (
             Edit(
                 f"{WEB}/rebase.js", "this.history.update(rules, sheetId, helpers.deepCopy(this[rules][sheetId]));", "{}"
@@ -287,7 +287,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B723",
+        "B707",
         (Edit(f"{WEB}/charts.js", "    chartTypeRegistry.replace(type, { ...chart, getRuntime });\n", ""),),
         (
             f"{EXPORTS}::test_a_treemap_with_more_values_than_groups_prevents_no_export",
@@ -295,22 +295,22 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B724",
+        "B708",
         (Edit(f"{WEB}/trial.js", '    names.splice(REMOVED, 0, "");\n', ""),),
         (f"{TESTS}/test_refusals.py::test_a_sheet_opens_without_an_unusable_command_and_lists_the_command",),
     ),
     Removal(
-        "B724",
+        "B708",
         (Edit(f"{WEB}/trial.js", "      pivot.init({ reload: true });\n", ""),),
         (f"{TESTS}/test_refusals.py::test_a_sheet_opens_without_an_unusable_command_and_lists_the_command",),
     ),
     Removal(
-        "B725",
+        "B709",
         (Edit(f"{WEB}/rebase.js", "({ ...sheet, merges: [] })", "({ ...sheet })"),),
         (f"{TESTS}/test_loaded.py::test_a_loaded_state_has_the_borders_of_the_open_model",),
     ),
     Removal(
-        "B725",
+        "B709",
         (Edit(f"{WEB}/rebase.js", "this.setBorder = (", "this.unused = ("),),
         (f"{TESTS}/test_loaded.py::test_a_loaded_state_has_the_borders_of_the_open_model",),
     ),

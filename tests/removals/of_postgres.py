@@ -322,7 +322,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/test_urls.py::test_a_url_without_two_slashes_is_refused",),
     ),
     Removal(
-        "B761",
+        "B727",
         (Edit(SESSION, "        if process == self.info.backend_pid:\n", "        if process:\n"),),
         (
             f"{TEST_POOLER}::test_a_pooler_that_gives_each_transaction_another_session_is_refused",
@@ -330,17 +330,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B764",
+        "B730",
         (Edit(CONNECTIONS, '    "client_min_messages": "warning",\n', ""),),
         (f"{TEST_STANDBY}::test_a_commit_whose_wait_ends_early_is_unknown_although_sessions_get_no_warnings",),
     ),
     Removal(
-        "B765",
+        "B731",
         (Edit(CONNECTIONS, "IN ('on', 'off')", "= 'off'"),),
         (f"{TEST_STORE}::test_an_open_session_keeps_its_durability_if_the_server_loads_another_configuration",),
     ),
     Removal(
-        "B766",
+        "B732",
         (Edit(CONNECTIONS, '    "row_security": "off",\n', ""),),
         (f"{TEST_SESSIONS}::test_rows_that_a_policy_hides_from_the_role_are_an_error_and_not_absent",),
     ),

@@ -164,9 +164,9 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         IN_NODE,
     ),
-    Removal("B758", (Edit(f"{WEB}/live.js", "[1009, 4400, 4413, 4422]", "[4400, 4413, 4422]"),), IN_NODE),
+    Removal("B725", (Edit(f"{WEB}/live.js", "[1009, 4400, 4413, 4422]", "[4400, 4413, 4422]"),), IN_NODE),
     Removal(
-        "B759",
+        "B726",
         (
             Edit(
                 "src/stratalog/server/live.py",
@@ -254,9 +254,9 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         IN_NODE,
     ),
-    Removal("B732", (Edit(f"{WEB}/live.js", "> PRESENCE_BYTES_MAX", "> Infinity"),), IN_NODE),
+    Removal("B712", (Edit(f"{WEB}/live.js", "> PRESENCE_BYTES_MAX", "> Infinity"),), IN_NODE),
     Removal(
-        "B762",
+        "B728",
         (
             Edit(
                 "src/stratalog/aws/listeners.py",
@@ -267,9 +267,9 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_SOCKETS}::test_a_presence_with_an_integer_beyond_64_bits_closes_the_connection",),
         raises=("OverflowError",),
     ),
-    Removal("B762", (Edit(f"{WEB}/values.js", "value >= 2 ** 64", "value >= Infinity"),), IN_NODE),
+    Removal("B728", (Edit(f"{WEB}/values.js", "value >= 2 ** 64", "value >= Infinity"),), IN_NODE),
     Removal(
-        "B763",
+        "B729",
         (
             Edit(
                 "src/stratalog/aws/listeners.py",

@@ -578,12 +578,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_files.py::test_a_purge_of_no_rows_is_refused_and_the_next_purge_deletes_all",),
     ),
     Removal(
-        "B711",
+        "B700",
         (Edit(f"{TABLE}/table_commands.py", ALTERATION, ALTERATIONS),),
         (f"{TESTS}/test_cli.py::test_an_alteration_of_columns_and_retention_is_one_version",),
     ),
     Removal(
-        "B755",
+        "B723",
         (
             Edit(
                 f"{TABLE}/queries.py",

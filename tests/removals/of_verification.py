@@ -246,7 +246,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_inspection.py::test_an_inspection_reads_a_value_of_entries_and_snapshots_once",),
     ),
     Removal(
-        "B730",
+        "B710",
         (
             Edit(
                 "src/stratalog/cli/verification.py",
@@ -260,7 +260,7 @@ REMOVALS: tuple[Removal, ...] = (
         (CONTINUES,),
     ),
     Removal(
-        "B730",
+        "B710",
         (
             Edit(
                 "src/stratalog/cli/inspection.py",
@@ -274,7 +274,7 @@ REMOVALS: tuple[Removal, ...] = (
         (CONTINUES,),
     ),
     Removal(
-        "B730",
+        "B710",
         (
             Edit(
                 "src/stratalog/cli/output.py",
@@ -285,7 +285,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_commands.py::test_an_error_during_verify_loses_no_result",),
     ),
     Removal(
-        "B731",
+        "B711",
         (
             Edit(
                 "src/stratalog/records/verification.py",
@@ -297,7 +297,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("Unavailable",),
     ),
     Removal(
-        "B733",
+        "B713",
         (
             Edit(
                 "src/stratalog/maintenance/inspection.py",
@@ -308,7 +308,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_inspection.py::test_a_log_whose_floor_rises_during_each_reading_is_intact",),
     ),
     Removal(
-        "B750",
+        "B721",
         (
             Edit(
                 "src/stratalog/maintenance/record_check.py",
