@@ -20,7 +20,7 @@ LINES = {"format": "jsonl", "transformer": "plain", "id": "id", "complete": Fals
 def test_a_value_that_does_not_fit_into_a_record_s_metadata_is_left_out(catalogue: Catalogue) -> None:
     source = catalogue.add("lines", **LINES)
     facts = {"namespaces": {"xmlns": "x" * CATALOGUE_METADATA_BYTES_MAX}}
-    metadata = ingest._metadata(source, SplitRecord(id="1", encoding="latin-1", metadata=facts))
+    metadata = ingest.metadata_of(source, SplitRecord(id="1", encoding="latin-1", metadata=facts))
     assert metadata == {"format": "jsonl", "encoding": "latin-1"}
     assert len(msgspec.json.encode(metadata)) <= CATALOGUE_METADATA_BYTES_MAX
 

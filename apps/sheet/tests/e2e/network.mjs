@@ -270,8 +270,12 @@ async function restoreWithPendingTexts({ url, story, two }, browser, texts) {
   return [bob, tab, await windowOf(tab.context())];
 }
 
-/** Wait until a page has the whole response to a request. */
-const isFinished = (page, request) => page.waitForEvent("requestfinished", (each) => each === request);
+/**
+ * Wait until a page has the whole response to a request. Chromium may report such a request as aborted: a page that reads
+ * the response as a stream may drop it before the network has reported the end.
+ */
+const isFinished = (page, request) =>
+  Promise.any(["requestfinished", "requestfailed"].map((event) => page.waitForEvent(event, (each) => each === request)));
 
 /** Return a promise that `open` resolves. */
 function gate() {
