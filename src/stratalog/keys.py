@@ -55,6 +55,7 @@ __all__ = [
     "record_partition",
     "segments_partition",
     "snapshots_partition",
+    "split_prefix",
     "turn_partition",
     "unescape",
     "uploads_partition",
@@ -152,6 +153,14 @@ def log_prefix(organisation: str, log: str, incarnation: str) -> str:
     The prefix of a family's first log is the owner of the family's blobs, so all logs of the family share them.
     """
     return f"{name_partition(organisation, log)}@{incarnation}"
+
+
+def split_prefix(prefix: str) -> tuple[str, str]:
+    """Return the organisation and the name in a log's prefix. Raises Corrupt if ``prefix`` has another form."""
+    organisation, _, name = prefix.rpartition("@")[0].partition("/")
+    if not (organisation and name):
+        raise Corrupt("a stored key is not the prefix of a log", key=prefix)
+    return unescape(organisation), unescape(name)
 
 
 def segments_partition(prefix: str) -> str:

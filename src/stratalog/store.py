@@ -144,9 +144,12 @@ class Store:
         """
         return create_log(self.environment, organisation, log, kind, upcasters=upcasters)
 
-    def log(self, organisation: str, log: str, *, upcasters: Upcasters | None = None) -> Log:
-        """Return the log of that name, which may be the log of a document. Raises NotFound."""
-        return open_log(self.environment, organisation, log, upcasters=upcasters)
+    def log(self, organisation: str, log: str, *, upcasters: Upcasters | None = None, noun: str = "log") -> Log:
+        """Return the log of that name, which may be the log of a document.
+
+        Raises NotFound, whose message calls the log a ``noun``, for example "sheet".
+        """
+        return open_log(self.environment, organisation, log, upcasters=upcasters, noun=noun)
 
     def fork_log(self, log: Log, name: str, at: int, *, upcasters: Upcasters | None = None) -> Log:
         """Create a log in the same organisation that shares the versions of ``log`` up to ``at``. Nothing is copied.

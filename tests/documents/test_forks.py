@@ -141,6 +141,14 @@ def test_a_fork_holds_its_parents_floor_until_it_has_a_base_of_its_own() -> None
         reader.at(5)
 
 
+def assert_floor(reader: Document, floor: int, *, head: int, state: dict[str, Any]) -> None:
+    """Check that a fork has its versions after ``floor`` and the ``state`` of this version."""
+    assert reader.log.floor() == floor
+    assert [version.version for version in reader.versions()] == [*range(floor + 1, head + 1)]
+    assert reader.at(floor).to_dict() == state
+    assert verify(reader).version == head
+
+
 @pytest.mark.parametrize("frees", [False, True])
 def test_the_floor_of_a_fork_is_that_of_its_deleted_ancestor_after_another_document_took_the_name(frees: bool) -> None:
     world = World(snapshot_entries_interval=4, segment_entries_target=4)
@@ -155,11 +163,7 @@ def test_the_floor_of_a_fork_is_that_of_its_deleted_ancestor_after_another_docum
     delete_log(document.log)
     world.create()
     for name in ("copy", "second"):
-        reader = world.open(name)
-        assert reader.log.floor() == 8
-        assert [version.version for version in reader.versions()] == [9, 10]
-        assert reader.at(8).to_dict() == second.at(8).to_dict()
-        assert verify(reader).version == 10
+        assert_floor(world.open(name), 8, head=10, state=second.at(8).to_dict())
 
 
 @pytest.mark.parametrize("is_last", [False, True], ids=["in a segment", "in the last segment"])
@@ -179,11 +183,7 @@ def test_a_floor_within_a_segment_of_a_deleted_ancestor_stays_after_another_docu
     delete_log(document.log)
     world.create()
     for name in ("copy", "second"):
-        reader = world.open(name)
-        assert reader.log.floor() == 6
-        assert [version.version for version in reader.versions()] == [7, 8, 9, 10, 11]
-        assert reader.at(6).to_dict() == second.at(6).to_dict()
-        assert verify(reader).version == 11
+        assert_floor(world.open(name), 6, head=11, state=second.at(6).to_dict())
 
 
 def test_a_fork_that_forgets_the_versions_of_its_ancestors_can_be_merged_and_forked() -> None:

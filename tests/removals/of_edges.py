@@ -186,7 +186,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B510",
-        (Edit(FAMILY, "    if not (organisation and name):\n", "    if False:\n"),),
+        (Edit("src/stratalog/keys.py", "    if not (organisation and name):\n", "    if False:\n"),),
         (f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_ends_no_backup",),
     ),
     Removal(

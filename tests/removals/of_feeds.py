@@ -186,13 +186,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B703",
         (
+            Edit(FEED, "        read.append((url,", "        digest.update(answer.body)\n        read.append((url,"),
             Edit(
                 FEED,
-                "            digest = sha256(digest + sha256(record.body))\n            yield",
-                "            yield",
+                "    return digest.digest(), not",
+                "    digest.update(answer.body)\n    return digest.digest(), not",
             ),
-            Edit(FEED, 'digest = b""\n        for', "digest = sha256(answer.body)\n        for"),
-            Edit(FEED, "return digest, not", "return sha256(answer.body), not"),
         ),
         (f"{FEEDS}::test_a_complete_state_whose_responses_contain_their_time_deletes_what_it_lacks",),
     ),

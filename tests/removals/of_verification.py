@@ -203,22 +203,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B496",
         (
             Edit(
-                "src/stratalog/cli/verification.py",
-                "                if not of_store or not is_deleted(store, history):\n"
-                "                    raise\n                continue\n",
-                "                raise\n",
-            ),
-        ),
-        (DELETED,),
-    ),
-    Removal(
-        "B496",
-        (
-            Edit(
                 "src/stratalog/cli/inspection.py",
-                "                if not of_store or not is_deleted(store, history):\n"
-                "                    raise\n                continue\n",
-                "                raise\n",
+                "            if not of_store or not is_deleted(store, history):\n                raise\n",
+                "            raise\n",
             ),
         ),
         (DELETED,),
@@ -249,26 +236,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B710",
         (
             Edit(
-                "src/stratalog/cli/verification.py",
-                "            except VersionForgotten as exc:\n"
-                "                codes.add(MISSING)\n"
-                "                show_unverified(session, history, exc, rows)\n"
-                "                continue\n",
-                "",
-            ),
-        ),
-        (CONTINUES,),
-    ),
-    Removal(
-        "B710",
-        (
-            Edit(
                 "src/stratalog/cli/inspection.py",
-                "            except VersionForgotten as exc:\n"
-                "                is_complete = False\n"
-                "                show_unverified(session, history, exc, rows)\n"
-                "                continue\n",
-                "",
+                "        except VersionForgotten as exc:\n",
+                "        except ZeroDivisionError as exc:\n",
             ),
         ),
         (CONTINUES,),

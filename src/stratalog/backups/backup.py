@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from stratalog.backups.family import FamilyBackup, split_prefix
+from stratalog.backups.family import FamilyBackup
 from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW, BackupManifest
 from stratalog.backups.records import RecordsBackup
 from stratalog.backups.repository import BackupRepository
@@ -28,6 +28,7 @@ from stratalog.keys import (
     family_partition,
     name_partition,
     names_partition,
+    split_prefix,
 )
 from stratalog.log.directory import LOGS, directory_put, list_organisations, name_line_put
 from stratalog.log.names import NameRecord, read_name

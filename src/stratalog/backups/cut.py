@@ -17,10 +17,10 @@ from itertools import islice
 
 import msgspec
 
-from stratalog.backups.family import split_prefix, unmarked
+from stratalog.backups.family import unmarked
 from stratalog.codec import is_decimal
 from stratalog.errors import Invalid, NotFound, VersionForgotten
-from stratalog.keys import parse_number, record_key, record_partition, segments_partition, unescape
+from stratalog.keys import parse_number, record_key, record_partition, segments_partition, split_prefix, unescape
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.archive import open_archive
 from stratalog.log.names import NameRecord, name_put, read_name

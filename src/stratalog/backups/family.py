@@ -26,7 +26,7 @@ from stratalog.keys import (
     parse_number,
     segments_partition,
     snapshots_partition,
-    unescape,
+    split_prefix,
 )
 from stratalog.log.archive import open_archive
 from stratalog.log.entries import END, SEAL
@@ -40,7 +40,7 @@ from stratalog.maintenance.checkpoint import Checkpoint
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Absent, Item, required
 
-__all__ = ["FamilyBackup", "FamilyRead", "history_row", "split_prefix", "unmarked"]
+__all__ = ["FamilyBackup", "FamilyRead", "history_row", "unmarked"]
 
 ATTEMPTS_MAX = 8
 COLLECTING = ("collecting",)
@@ -328,14 +328,6 @@ class FamilyBackup:
 def history_row(history: HistoryName, name: str) -> str:
     """Return the key of a history's row; ``name`` is its escaped organisation and name."""
     return f"{HISTORY_ROW}{history.kind}/{name}"
-
-
-def split_prefix(prefix: str) -> tuple[str, str]:
-    """Split a log's prefix and return its organisation and name. Raises Corrupt if ``prefix`` has another form."""
-    organisation, _, name = prefix.rpartition("@")[0].partition("/")
-    if not (organisation and name):
-        raise Corrupt("a stored key is not the prefix of a log", key=prefix)
-    return unescape(organisation), unescape(name)
 
 
 def _is_searched(log: _Log, first: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -15,12 +15,20 @@ from stratalog.cli.program import DAMAGED, MISSING, Failed
 from stratalog.cli.session import Session
 from stratalog.errors import Invalid, NotFound, VersionForgotten
 from stratalog.maintenance.damage import StoredDamage
-from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspect_store, inspected_histories
+from stratalog.maintenance.inspection import (
+    HistoryInspection,
+    Progress,
+    inspect_history,
+    inspect_store,
+    inspected_histories,
+)
 from stratalog.maintenance.repair import repair_histories, repair_store
 from stratalog.maintenance.verification import HistoryName, is_deleted
+from stratalog.store import Store
 
-__all__ = ["inspect_histories", "show_damages", "show_repair", "show_unverified"]
+__all__ = ["inspect_histories", "reports_of", "show_damages", "show_repair"]
 
+R = TypeVar("R")
 
 LINE_START = b'{"history":'
 """The beginning of each `FinishedHistory` in JSON."""
@@ -51,21 +59,11 @@ def inspect_histories(
     if passed:
         note(f"skipped {len(passed)} histories that {resume} lists as finished")
     is_complete, store = True, session.open()
+    left = (history for history in histories if history not in passed)
     with table_of_results() as rows:
-        for history in histories:
-            if history in passed:
-                continue
-            name = f"{history.organisation}/{history.name}"
-            try:
-                with progress(f"verifying {name}", None) as step:
-                    report = inspect_history(store, history, upto, step)
-            except VersionForgotten as exc:
+        for history, report in reports_of(session, left, inspect_history, upto, rows, of_store=of_store):
+            if report is None:
                 is_complete = False
-                show_unverified(session, history, exc, rows)
-                continue
-            except NotFound:
-                if not of_store or not is_deleted(store, history):
-                    raise
                 continue
             damages += report.damages
             if resume is not None:
@@ -85,13 +83,37 @@ def inspect_histories(
         raise Failed(MISSING)
 
 
-def show_unverified(session: Session, history: HistoryName, error: VersionForgotten, rows: list[Sequence[str]]) -> None:
-    """Print as JSON, or add to the table's ``rows``, why a history was not verified."""
-    name = f"{history.organisation}/{history.name}"
-    if session.json:
-        print_json({"name": name, "kind": history.kind, "verified": False, "reason": error.message})
-    else:
-        rows.append([click.style("not verified", fg="yellow"), name, str(error)])
+def reports_of(
+    session: Session,
+    histories: Iterable[HistoryName],
+    read: Callable[[Store, HistoryName, int | None, Progress], R],
+    upto: int | None,
+    rows: list[Sequence[str]],
+    *,
+    of_store: bool,
+) -> Iterator[tuple[HistoryName, R | None]]:
+    """Read the histories in order, and yield the report of each.
+
+    The report is None if the version ``upto`` is forgotten. Then the reason is printed as JSON, or added to the table's
+    ``rows``. With ``of_store``, skip a log that was deleted since it was listed.
+    """
+    store = session.open()
+    for history in histories:
+        name = f"{history.organisation}/{history.name}"
+        try:
+            with progress(f"verifying {name}", None) as step:
+                report = read(store, history, upto, step)
+        except VersionForgotten as exc:
+            if session.json:
+                print_json({"name": name, "kind": history.kind, "verified": False, "reason": exc.message})
+            else:
+                rows.append([click.style("not verified", fg="yellow"), name, str(exc)])
+            yield history, None
+        except NotFound:
+            if not of_store or not is_deleted(store, history):
+                raise
+        else:
+            yield history, report
 
 
 def show_repair(session: Session, named: Iterable[HistoryName] | None, dry_run: bool) -> None:

@@ -9,13 +9,12 @@ from pathlib import Path
 import click
 
 from stratalog.cli.files import read_text
-from stratalog.cli.inspection import inspect_histories, show_repair, show_unverified
+from stratalog.cli.inspection import inspect_histories, reports_of, show_repair
 from stratalog.cli.naming import split_name
 from stratalog.cli.output import note, print_json, progress, table_of_results
 from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, MISSING, NOT_PROVABLE, Failed
 from stratalog.cli.session import Session, command
 from stratalog.clock import SystemClock
-from stratalog.errors import NotFound, VersionForgotten
 from stratalog.log.verification import Finding
 from stratalog.maintenance.checkpoint import (
     Checkpoint,
@@ -39,7 +38,6 @@ from stratalog.maintenance.signed_note import (
 from stratalog.maintenance.verification import (
     HistoryName,
     HistoryReport,
-    is_deleted,
     list_histories,
     verify_history,
 )
@@ -197,19 +195,11 @@ def _store_checkpoint(session: Session, lines: Path | None) -> str:
 
 def _verify_chains(session: Session, histories: Iterator[HistoryName], upto: int | None, *, of_store: bool) -> None:
     """Verify the histories in order. With ``of_store``, skip a log that was deleted since it was listed."""
-    codes, store = {0}, session.open()
+    codes = {0}
     with table_of_results() as rows:
-        for history in histories:
-            try:
-                with progress(f"verifying {title(history)}", None) as step:
-                    report = verify_history(store, history, upto, step)
-            except VersionForgotten as exc:
+        for _, report in reports_of(session, histories, verify_history, upto, rows, of_store=of_store):
+            if report is None:
                 codes.add(MISSING)
-                show_unverified(session, history, exc, rows)
-                continue
-            except NotFound:
-                if not of_store or not is_deleted(store, history):
-                    raise
                 continue
             if report.findings:
                 codes.add(DAMAGED)

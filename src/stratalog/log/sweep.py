@@ -20,7 +20,7 @@ from stratalog.keys import (
     family_partition,
     segments_partition,
     snapshots_partition,
-    unescape,
+    split_prefix,
     waiting_partition,
 )
 from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
@@ -95,8 +95,7 @@ def _list_again(environment: Environment, gone: Item) -> None:
     index, now_ms = environment.index, environment.clock.wall_ms()
     listed = {**gone.attributes, "m": now_ms + _waits_ms(gone)}
     writes: list[Write] = [Put(Item(gone.partition, gone.sort, listed), Equals("m", gone.attributes["m"]))]
-    organisation, _, rest = gone.sort.rpartition("@")[0].partition("/")
-    record = read_name(index, unescape(organisation), unescape(rest))
+    record = read_name(index, *split_prefix(gone.sort))
     if record is not None and record.prefix == gone.sort and record.deleted_ms:
         writes.append(name_put(msgspec.structs.replace(record, deleted_ms=now_ms, revision=record.revision + 1)))
     with suppress(ConditionFailed):  # another process has swept it, listed it again, or used the name again

@@ -42,7 +42,7 @@ from stratalog.keys import (
     record_partition,
     segments_partition,
     snapshots_partition,
-    unescape,
+    split_prefix,
 )
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, RECORDS, directory_put, list_directory, list_organisations, organisation_put
@@ -173,7 +173,7 @@ class _Copy:
         raise Conflict("the source freed entries during the copy; stop its maintenance, and copy again", owner=owner)
 
     def _read_log(self, prefix: str) -> _Log:
-        organisation, name = _split(prefix)
+        organisation, name = split_prefix(prefix)
         record = read_name(self._source, organisation, name)
         ours = record is not None and record.prefix == prefix
         item = self._source.get(name_partition(organisation, name), NAME_SORT) if ours else None
@@ -234,7 +234,7 @@ class _Copy:
         deleted = [line for line in waiting.values() if self._has_segments(line.sort)]
         for owner in {str(required(line, "o")) for line in deleted} - self._owners:
             self._copy_family(owner)
-        for name in (theirs | {_split(prefix)[1] for prefix in waiting}) - ours:
+        for name in (theirs | {split_prefix(prefix)[1] for prefix in waiting}) - ours:
             line = directory_put(organisation, LOGS, name, "", 0).item
             record = read_name(self._source, organisation, name)
             # The log is still live if only its directory line is lost.
@@ -357,12 +357,6 @@ class _Copy:
     def _mark(self, at: _Position) -> None:
         state = Item(COPY_PARTITION, STATE_SORT, {"o": at.organisation, "s": at.shelf, "i": at.id})
         commit_once(self._mirror.target, [Put(state)], lambda: False)
-
-
-def _split(prefix: str) -> tuple[str, str]:
-    """Return the organisation and name of the log whose partitions start with ``prefix``."""
-    organisation, _, name = prefix.rpartition("@")[0].partition("/")
-    return unescape(organisation), unescape(name)
 
 
 def _sort(member: Item) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Set
 from contextlib import closing, suppress
 from functools import partial
@@ -134,11 +136,9 @@ def _all_pages(source: Source, get: Get, first: FeedPage, following: Checkpoint)
     for url, answer, is_last in _pages(source, get, first):
         # Only an entity tag is compared by the server: a time has seconds, and a page may change twice in a second.
         tags = {name: value for name, value in _validators(answer).items() if name == "etag"}
-        digest = b""
-        for record in _records(source, answer):
-            digest = sha256(digest + sha256(record.body))
-            yield record
-        read.append((url, _conditions(tags), (digest, is_last)))
+        digest = hashlib.sha256()
+        yield from _hashed(_records(source, answer), digest)
+        read.append((url, _conditions(tags), (digest.digest(), is_last)))
     for url, conditions, content in read if len(read) > 1 else ():
         try:
             again = get(url, conditions)
@@ -242,10 +242,16 @@ def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreada
 
 def _content(source: Source, answer: FeedPage) -> tuple[bytes, bool]:
     """Return the hash of a page's records, and whether the page is the last. Raises Invalid for an unreadable page."""
-    digest = b""
-    for record in _records(source, answer):
-        digest = sha256(digest + sha256(record.body))
-    return digest, not _named_next(source, answer)
+    digest = hashlib.sha256()
+    deque(_hashed(_records(source, answer), digest), maxlen=0)
+    return digest.digest(), not _named_next(source, answer)
+
+
+def _hashed(records: Iterator[SplitRecord | Unreadable], digest: hashlib._Hash) -> Iterator[SplitRecord | Unreadable]:
+    """Yield the records, and add the hash of each body to ``digest``."""
+    for record in records:
+        digest.update(sha256(record.body))
+        yield record
 
 
 def _encoded_as(source: Source, answer: FeedPage) -> Source:

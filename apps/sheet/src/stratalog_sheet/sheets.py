@@ -97,12 +97,7 @@ class Sheets:
 
     def open(self, organisation: str, name: str) -> Sheet:
         """Return the sheet of that name. Raises NotFound, and Invalid if the log of that name is not a sheet."""
-        try:
-            log = self.store.log(organisation, name, upcasters=UPCASTERS)
-        except NotFound as exc:
-            if type(exc) is not NotFound:  # for example a version that is forgotten
-                raise
-            raise NotFound("sheet not found", organisation=organisation, log=name) from exc
+        log = self.store.log(organisation, name, upcasters=UPCASTERS, noun="sheet")
         if log.record.kind != KIND:
             raise Invalid("the log is not a sheet", organisation=organisation, name=name)
         with self._lock:
