@@ -271,11 +271,13 @@ async function restoreWithPendingTexts({ url, story, two }, browser, texts) {
 }
 
 /**
- * Wait until a page has the whole response to a request. Chromium may report such a request as aborted: a page that reads
- * the response as a stream may drop it before the network has reported the end.
+ * Wait until a page has the whole response to a request. Chromium may report such a request as aborted: a page that
+ * reads the response as a stream may drop it before the network has reported the end.
  */
-const isFinished = (page, request) =>
-  Promise.any(["requestfinished", "requestfailed"].map((event) => page.waitForEvent(event, (each) => each === request)));
+function isFinished(page, request) {
+  const ends = ["requestfinished", "requestfailed"];
+  return Promise.any(ends.map((event) => page.waitForEvent(event, (each) => each === request)));
+}
 
 /** Return a promise that `open` resolves. */
 function gate() {
