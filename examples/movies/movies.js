@@ -165,7 +165,7 @@ function drawAll() {
 function drawHeader() {
   const waiting = client.pending().length;
   const changes = `${number.format(waiting)} ${waiting === 1 ? "change waits" : "changes wait"}`;
-  const failure = client.running && client.lastError ? "the server is out of reach" : "";
+  const failure = client.running && client.lastError ? "the last sync failed" : "";
   const parts = [`version ${number.format(client.version)}`, `${number.format(client.keys("movies/").length)} movies`];
   say(at("state"), [...parts, failure, waiting ? changes : ""].filter(Boolean).join(" · "));
   const status = client.lastError ? "disconnected" : waiting ? "waiting" : "even";

@@ -35,7 +35,7 @@ def names_of(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in files_of(folder)]
 
 
-def test_a_json_record_is_stored_as_zstd_compressed_json(tmp_path: Path) -> None:
+def test_a_large_json_record_is_stored_as_zstd_compressed_json(tmp_path: Path) -> None:
     with stratalog.open(tmp_path) as store:
         store.records("acme").put("films", json.dumps(LARGE, ensure_ascii=False).encode())
     (path,) = files_of(tmp_path / "blobs")
@@ -99,7 +99,7 @@ def old(folder: Path) -> None:
     (folder / KEY).write_bytes(compress(BODY))
 
 
-def test_a_file_of_format_1_is_readable_and_the_next_put_renames_it(tmp_path: Path) -> None:
+def test_a_file_of_format_1_is_readable_and_the_next_put_replaces_it(tmp_path: Path) -> None:
     old(tmp_path)
     blobs = FileBlobs(tmp_path, ManualClock())
     assert blobs.get(KEY) == BODY
@@ -172,7 +172,7 @@ def test_a_file_of_an_unknown_codec_is_unsupported(tmp_path: Path) -> None:
     assert caught.value.details == {"codec": ".br", "key": KEY}
 
 
-def test_a_value_that_looks_like_json_gets_the_suffix_of_its_folder(tmp_path: Path) -> None:
+def test_a_text_value_that_contains_json_has_the_suffix_of_messagepack(tmp_path: Path) -> None:
     body = encode("[1]")
     key = f"{FAMILY}/fields/{sha256(body).hex()}"
     FileBlobs(tmp_path, ManualClock()).put(key, body)

@@ -21,7 +21,7 @@ Mishap = Callable[["ScriptedIndex", Sequence[Write]], None]
 
 
 class ScriptedIndex:
-    """A memory index that counts its calls.
+    """A memory index that counts its calls. A query counts once for each page of ``page_items`` items.
 
     If ``script`` has a mishap, a commit calls the mishap, which decides what is stored, and removes it from the script.
     """
@@ -154,7 +154,7 @@ def data(log: Log, after: int = 0, upto: int | None = None) -> list[Any]:
 
 
 def calls_of(log: Log, act: Callable[[], object]) -> Counter[str]:
-    """Run ``act`` and return the number of its index calls by name."""
+    """Run ``act`` and return the number of its index calls by name. Each page of a query is one call."""
     index = scripted(log.environment)
     index.calls.clear()
     act()

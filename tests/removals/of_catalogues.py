@@ -526,7 +526,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{XML_TESTS}::test_a_mark_precedes_a_declaration_and_both_precede_the_encoding_of_the_settings",
+            f"{XML_TESTS}::test_a_byte_order_mark_overrides_a_declaration_and_each_overrides_the_encoding_of_the_settings",
             MARKED_HARVEST,
         ),
     ),

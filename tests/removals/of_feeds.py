@@ -60,7 +60,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(FEED, "not (answer.status == 304 and headers)", "answer.status != 304"),
             Edit(CODING, "inflater is not None and not inflater.eof", "False"),
         ),
-        (f"{RESPONSES}::test_a_page_that_is_missing_or_cut_off_is_no_end_of_a_complete_state",),
+        (f"{RESPONSES}::test_a_poll_with_a_later_page_that_cannot_be_read_deletes_no_record",),
     ),
     Removal(
         "B653",

@@ -1,4 +1,4 @@
-"""Removals of fixes: the columns of tables and their maintenance."""
+"""Removals of fixes: the columns, keys and rows of tables, numbered batches of sources, and maintenance."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B271",
         (Edit(f"{TABLE}/job_claims.py", "    if known != wanted.seen:\n", "    if False:\n"),),
-        (f"{FAULTS}::test_a_claimed_job_cannot_be_taken_over_after_a_renewal_of_its_claim",),
+        (f"{FAULTS}::test_a_worker_that_saw_a_claim_before_its_renewal_cannot_take_over_the_job",),
     ),
     Removal(
         "B272",
@@ -88,7 +88,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B273",
         (Edit(f"{TABLE}/data_files.py", "file.iter_batches(STREAMED_ROWS, ", "file.iter_batches(10**9, "),),
-        (f"{TESTS}/test_merge.py::test_a_merge_has_only_a_few_rows_of_each_input_in_memory",),
+        (f"{TESTS}/test_merge.py::test_a_merge_has_only_a_part_of_each_input_in_memory",),
     ),
     Removal(
         "B274",
@@ -197,7 +197,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B431",
         (Edit(f"{TABLE}/rows.py", "AddFiles((new,), job=job, source=brought)", "AddFiles((new,), job=job)"),),
-        (f"{TESTS}/test_data_files.py::test_a_numbered_batch_of_a_file_is_recorded_for_the_file",),
+        (f"{TESTS}/test_data_files.py::test_a_numbered_batch_records_the_number_of_rows_of_the_source_s_file",),
     ),
     Removal(
         "B437",
@@ -225,6 +225,6 @@ REMOVALS: tuple[Removal, ...] = (
                 "if not self._is_intact(filename) and False:",
             ),
         ),
-        (f"{FAULTS}::test_storage_that_fails_one_request_sets_no_file_aside",),
+        (f"{FAULTS}::test_maintenance_sets_no_file_aside_if_the_storage_fails_one_request",),
     ),
 )

@@ -258,8 +258,8 @@ def test_joined_messages_have_the_same_outcomes_as_single_messages(pushes: Pushe
     """Joined and single messages give the same content, last numbers of clients and outcomes, with one exception.
 
     The settler has all payloads of a batch of joined messages. So a mutation that repeats an earlier number with
-    another payload may be a `mismatch` in the batch. If the settler settles its message alone, the mutation is `seen`.
-    The settler applies the mutation in neither case.
+    another payload may be a `mismatch` in the batch. If the settler settles its message alone, the mutation is `seen`,
+    unless the number is the client's last number. The settler applies the mutation in neither case.
     """
     joined, *joined_state = run(pushes, lambda settler, messages: settler.settle_some(messages))
     alone, *alone_state = run(pushes, lambda settler, messages: [settler.settle(messages[0])])

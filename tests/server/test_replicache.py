@@ -81,7 +81,7 @@ def test_a_repeated_push_is_answered_200() -> None:
     assert document.get("n") == 2
 
 
-def test_another_payload_under_a_committed_number_is_a_conflict() -> None:
+def test_another_payload_under_the_last_committed_number_is_a_conflict() -> None:
     document = World().create()
     push_replicache(document, push_body(mutation(1)))
     assert push_replicache(document, push_body(mutation(1, args={"key": "other"}))).status == 409
@@ -93,7 +93,7 @@ def test_a_push_of_an_unknown_client_above_number_1_is_answered_409() -> None:
     assert "a pull comes first" in answer.body["message"]
 
 
-def test_a_pull_by_a_client_of_a_deleted_document_is_answered_client_state_not_found() -> None:
+def test_a_client_that_pushed_to_a_document_before_its_recreation_is_answered_client_state_not_found() -> None:
     world = World()
     document = world.create()
     push_replicache(document, push_body(mutation(1)))
@@ -163,7 +163,7 @@ def test_the_worst_outcome_of_a_push_determines_the_status(statuses: list[Any], 
     assert answer_push(Pushed(outcomes)).status == status
 
 
-def test_the_first_pull_clears_and_puts_under_a_numeric_order() -> None:
+def test_the_first_pull_has_a_clear_then_puts_and_a_cookie_with_a_numeric_order() -> None:
     document = World().create()
     push_replicache(document, push_body(mutation(1, "put", {"key": "c/a", "value": {"x": [1, None, "é"]}})))
     assert pulled(document) == {

@@ -30,7 +30,7 @@ def test_an_inspection_without_repeated_reads_reports_damage_in_healthy_stores(m
 
 
 @pytest.mark.parametrize("world", ["BranchesWorld", "QueueWorld", "ThreadWorld"])
-def test_an_inspection_without_repeated_reads_is_noticed_in_worlds_of_clients(
+def test_an_inspection_without_repeated_reads_reports_damage_in_worlds_of_branches_queues_and_threads(
     world: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inspection, "LOOKS_MAX", 0)

@@ -51,7 +51,7 @@ def interrupted(body: bytes) -> bytes:
     ],
     ids=["not modified", "cut gzip", "cut deflate", "no gzip", "unknown coding"],
 )
-def test_a_page_that_is_missing_or_cut_off_is_no_end_of_a_complete_state(
+def test_a_poll_with_a_later_page_that_cannot_be_read_deletes_no_record(
     catalogue: Catalogue, feed: Feed, status: int, headers: dict[str, str], body: bytes, reason: str
 ) -> None:
     pages = [(200, {"Link": "</feed?2>; rel=next"}, LINE % 0), (200, {}, LINE % 1 + LINE % 2)]
@@ -88,7 +88,7 @@ def test_bytes_after_compressed_content_are_ignored(rest: bytes, piece: int) -> 
     body = gzip.compress(b"one") + gzip.compress(b"two") + rest
     pieces = [*decoded([body[at : at + piece] for at in range(0, len(body), piece)], "gzip")]
     assert b"".join(pieces) == b"onetwo"
-    assert len(pieces) >= len(body) / piece  # the caller counts the time by the pieces
+    assert len(pieces) >= len(body) / piece  # the caller checks its time limit at each piece
 
 
 def received(handle: Callable[[httpx.Request], httpx.Response], clock: ManualClock | None = None) -> bytes:

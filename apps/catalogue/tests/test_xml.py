@@ -1,4 +1,4 @@
-"""Untrusted XML costs time and memory in proportion to its length, and each part of a document has a limit."""
+"""Untrusted XML: the limits of tokens, names, depth, elements and records, and the encoding of each record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ATTRIBUTES = b" ".join(b"a%d='1'" % position for position in range(1001))
     ids=["defaults of attributes", "external", "empty"],
 )
 @pytest.mark.parametrize("size", [1, 100_000])
-def test_a_document_type_with_declarations_is_refused_with_its_name(document: bytes, size: int) -> None:
+def test_a_document_type_with_an_internal_subset_is_refused_with_its_name(document: bytes, size: int) -> None:
     with pytest.raises(Invalid, match=r"document type.*doctype='l'"):
         list(cut_elements(cut(document[:3000], size), "r"))
 
@@ -32,7 +32,7 @@ def test_a_document_type_with_declarations_is_refused_with_its_name(document: by
 @pytest.mark.parametrize(
     "kind", [b"l", b'l SYSTEM "http://127.0.0.1:1/x.dtd"', b'l PUBLIC "-//X" "file:///etc/passwd"']
 )
-def test_a_document_type_that_declares_nothing_is_read_and_nothing_is_fetched(kind: bytes) -> None:
+def test_a_document_type_without_an_internal_subset_is_read_and_nothing_is_fetched(kind: bytes) -> None:
     document = b"<!DOCTYPE " + kind + b"><l><r>a</r></l>"
     assert [cut.body for cut in cut_elements([document], "r")] == [b"<r>a</r>"]
     with pytest.raises(Invalid, match="entity"):
@@ -156,7 +156,7 @@ def test_a_record_of_a_document_that_declares_utf_16_or_utf_32_keeps_its_bytes_a
     ],
     ids=["UTF-8 declared", "Latin-1 declared", "mark, Latin-1 declared", "mark, UTF-16 declared", "ASCII", "none"],
 )
-def test_a_mark_precedes_a_declaration_and_both_precede_the_encoding_of_the_settings(
+def test_a_byte_order_mark_overrides_a_declaration_and_each_overrides_the_encoding_of_the_settings(
     document: bytes, body: bytes, size: int
 ) -> None:
     (record,) = cut_elements(cut(document, size), "r", "cp1251")

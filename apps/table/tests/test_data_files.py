@@ -191,7 +191,7 @@ def test_a_batch_ingested_by_two_processes_is_added_once(
     assert len([*data_files.list()]) == 1
 
 
-def test_a_numbered_batch_of_a_file_is_recorded_for_the_file(made: tuple[Table, DataFiles]) -> None:
+def test_a_numbered_batch_records_the_number_of_rows_of_the_source_s_file(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
     rows = SourceRows("feed", "a", "0" * 64, 0, ROWS)
     ingest(table, data_files, numbered(0), source=RowSource("s", 1), brought=rows)

@@ -176,7 +176,7 @@ def test_unavailable_storage_sets_no_file_aside(made: tuple[Table, DataFiles], m
     assert rows_in(table, data_files) == all_of(900)
 
 
-def test_storage_that_fails_one_request_sets_no_file_aside(
+def test_maintenance_sets_no_file_aside_if_the_storage_fails_one_request(
     made: tuple[Table, DataFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, data_files = made
@@ -285,7 +285,7 @@ def claimed_by(table: Table, worker: str) -> tuple[str, str]:
     return job, partition
 
 
-def test_a_claimed_job_cannot_be_taken_over_after_a_renewal_of_its_claim() -> None:
+def test_a_worker_that_saw_a_claim_before_its_renewal_cannot_take_over_the_job() -> None:
     clock = ManualClock()
     table = table_of(memory_store(clock))
     table.add_files([new_file(f"{n}.parquet") for n in range(2)])

@@ -69,7 +69,7 @@ def test_an_input_that_would_disorder_the_merged_rows_is_refused_with_its_positi
 
 
 @pytest.mark.usefixtures("untraced")
-def test_a_merge_has_only_a_few_rows_of_each_input_in_memory(tmp_path: Path) -> None:
+def test_a_merge_has_only_a_part_of_each_input_in_memory(tmp_path: Path) -> None:
     table, data_files = made_of(tmp_path, LONG)
     rows, files = 150_000, 6
     for number in range(files):
@@ -93,8 +93,8 @@ def test_a_merge_has_only_a_few_rows_of_each_input_in_memory(tmp_path: Path) -> 
     data_files.with_columns = lambda columns: _with(data_files, columns)  # type: ignore[method-assign]
     assert compact(table, data_files, files_min=files) == 1
     assert len(seen) > 5
-    # The rows of all files take 105 MB. Memory contains only the current part, the rows for the next part, and a few
-    # rows of each input.
+    # The rows of all files take 105 MB. Memory contains only the current part, the rows for the next part, and a part
+    # of each input.
     assert max(seen) < 45_000_000
     assert sum(part.num_rows for part in scan(table.at(), data_files)) == rows * files
 

@@ -55,7 +55,7 @@ class InFlight(msgspec.Struct, Generic[P], frozen=True):
 
 
 class RaceLost(msgspec.Struct, frozen=True):
-    """Another writer committed first. The next try reads the head and commits inside the turn."""
+    """Another writer, or an earlier try, committed first. The next try reads the head and commits inside the turn."""
 
     cause: ConditionFailed
 
@@ -73,9 +73,9 @@ class ConditionalAppend(ABC, Generic[H, P]):
     """One append, from the first try to the last.
 
     The state of an append is `Idle`, `InFlight`, `RaceLost` or `StoreFailed`. Two more facts outlive a try. The head is
-    *fresh* if it was read during this call; only a fresh head justifies a final answer. A position is *in doubt* if a
-    write of this append may be stored there, now or later. While a position is in doubt, each try first reads the head
-    and checks that position.
+    *fresh* if it was read during this call; only with a fresh head may a try settle the append without a commit. A
+    position is *in doubt* if a write of this append may be stored there, now or later. While a position is in doubt,
+    each try first reads the head and checks that position.
     """
 
     what = "an append"
@@ -91,8 +91,9 @@ class ConditionalAppend(ABC, Generic[H, P]):
     def run(self) -> None:
         """Try until the append is settled.
 
-        Raises ContentionError, Unavailable: nothing is written. Raises OutcomeUnknown: the entry may be written. Also
-        raises the errors of the subclass's methods.
+        Raises ContentionError, Unavailable: nothing is written, except the entries of a batch that an earlier try has
+        settled. Raises OutcomeUnknown: an unsettled entry may be written too. Also raises the errors of the subclass's
+        methods.
         """
         if not self._reads_first():
             self._try_once()
@@ -114,7 +115,10 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _known_head(self) -> H | None:
-        """Return the head that was last read, or None if it may be outdated. The caller then reads the head."""
+        """Return the head that this process last read or wrote; None if there is none or it is probably outdated.
+
+        The caller then reads the head.
+        """
 
     @abstractmethod
     def _reread(self) -> H:
@@ -130,7 +134,10 @@ class ConditionalAppend(ABC, Generic[H, P]):
 
     @abstractmethod
     def _learn(self, plan: P, head: H, conflict: ConditionFailed) -> bool:
-        """Handle a failed condition: another writer, or an earlier try, has written. Return whether to wait."""
+        """Handle a failed condition: another writer, or an earlier try, has written.
+
+        Return whether the next try backs off and takes the turn.
+        """
 
     @abstractmethod
     def _land(self, plan: P, head: H) -> None:

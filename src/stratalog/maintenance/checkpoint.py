@@ -176,7 +176,7 @@ def prove_descent(
     if checkpoint.version > chain.version:
         return Descent(checkpoint, "contradicted", f"the history ends at version {chain.version}", report)
     if checkpoint.version < chain.start:
-        return Descent(checkpoint, "not-provable", f"versions up to {chain.start} are forgotten", report)
+        return Descent(checkpoint, "not-provable", f"versions below {chain.start} are forgotten", report)
     try:
         hash = _hash_at(store, chosen, report, checkpoint.version)
     except VersionForgotten:
@@ -247,8 +247,8 @@ def _hash(text: str) -> bytes:
 def _root(hashes: Sequence[bytes]) -> bytes:
     """Return the root as in RFC 6962.
 
-    Without leaves the root is the hash of zero bytes. For n leaves, the number of leaves in the left subtree is the
-    largest power of two below n.
+    Without leaves the root is the hash of the empty byte string. For n leaves, the number of leaves in the left subtree
+    is the largest power of two below n.
     """
     if not hashes:
         return hashlib.sha256(b"").digest()

@@ -20,9 +20,9 @@ __all__ = ["ScrubReport", "last_scrub_ms", "scrub"]
 
 DAY_MS = 86_400_000
 SHARE = 0.8
-"""The planned length of a round, which reads every blob once, as a share of ``days``.
+"""The share of ``days`` that is left when a round may start, and the share of this time that the round is to take.
 
-The rest leaves time for late and failing passes.
+A round reads every blob once. The rest of the time is for late and failing passes.
 """
 
 
@@ -36,7 +36,10 @@ class ScrubReport(msgspec.Struct, frozen=True):
 
 
 def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop: Stop = never) -> ScrubReport:
-    """Read the due share of the blobs, so that regular passes read every blob within ``days``. Raises Unavailable.
+    """Read the due share of the blobs. Raises Unavailable, OutcomeUnknown.
+
+    Regular passes read every blob within ``days``. The first round of a large store may take longer. So may a round of
+    a store that has grown much, because the share is computed from the size of the last round.
 
     A new round starts when a fifth of ``days`` (``1 - SHARE``) has passed since the last finished round began. Until
     then the scrub reads nothing. A pass reads at least `SCRUB_PASS_BYTES_MIN` bytes, if so many bytes of the round are

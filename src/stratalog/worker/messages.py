@@ -138,8 +138,8 @@ def read_message(message: bytes) -> Envelope:
 def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
     """Return the push that a message contains or refers to.
 
-    Raises Corrupt and Unavailable, ReservedName for a push that no server queues, and Unsupported for a codec of a
-    newer program.
+    Raises Corrupt and Unavailable. Raises ReservedName for a reserved name of a client or mutation: no server queues
+    such a push. Raises Unsupported for a codec of a newer program.
     """
     if envelope.claim_check is None:
         body = unpack(codec_named(envelope.codec, envelope.claim_check_owner), envelope.inline, QUEUED_BYTES_MAX)

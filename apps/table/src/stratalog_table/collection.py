@@ -1,9 +1,10 @@
 """Collection of data files that the newest version of a table no longer needs, after a retained time.
 
 A table deletes its own files, and files of deleted tables of its store that the table's log names. A file belongs to
-the table if its name begins with the table's incarnation. A file whose name has no incarnation belongs to the table if
-the folder was made for the table, or the table adopted the folder, and the table's log names the file. Collection keeps
-a file that a relative of the table tracks: a fork, a copy, or the table of which this table is a fork or copy. See
+the table if its name begins with the table's incarnation. A file whose name has no incarnation belongs to the table
+under two conditions: the table's log names the file, and the folder was made for the table or was adopted by it.
+Collection keeps a file that a relative of the table tracks. The relatives are all tables with the same origin: forks
+and copies of this table, the table of which it is a fork or copy, and other forks and copies of that table. See
 `relatives`.
 """
 
@@ -39,7 +40,10 @@ class Verdict(Enum):
     """Remove only the name from the table: the file belongs to another table, or the name names no data file."""
 
     RETAIN = "retain"
-    """Keep the name and the file: a relative may need the file, or the file's owner is unknown. Decide again later."""
+    """Keep the name and the file, and decide again later.
+
+    A relative may need the file, or its name has no incarnation and the folder does not belong to the table.
+    """
 
 
 class FileRights:

@@ -9,8 +9,8 @@ const UPLOAD_MS_MAX = 300_000;
  * Call `fetch`, and read the whole body of the response. Returns the response and its body, a Blob.
  *
  * Throws the errors of `fetch`. Throws TimeoutError if no part of the response arrives for `silenceMs`. The first part
- * may also take the time that a slow network needs for the request's body. A page cannot see how much of a body the
- * browser has sent.
+ * may also take the time that a slow network needs for the request's body: at 4 KB/s, but at most five minutes. `fetch`
+ * does not report how much of a body the browser has sent.
  */
 export async function fetchBody(url, options = {}, silenceMs = SILENCE_MS_MAX) {
   const controller = new AbortController();
