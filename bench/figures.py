@@ -9,11 +9,11 @@ import msgspec
 
 __all__ = ["FIGURES", "Figure", "Measured", "Result", "evaluate", "problems", "unmeasured"]
 
-ABSOLUTE = "an absolute limit: there is no other side"
+ABSOLUTE = "an absolute limit: there is no reference"
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the report. ``goal_bounds`` names the limited number: the ratio to the other side, or our value."""
+    """One row of the report. ``goal_bounds`` says what the goal limits: our value, or its ratio to the reference."""
 
     name: str
     what: str
@@ -25,19 +25,22 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     better: Literal["more", "less"] = "more"
     goal_bounds: Literal["ratio", "value"] = "ratio"
     reason: str | None = None
-    """The reason why a column of the row is empty."""
+    """The reason why a column of the row is empty, perhaps only on a quick disk."""
 
     on_disk: bool = False
     """Whether the row depends on the disk. Then it is measured twice: on the disk at hand and in memory."""
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """One measurement: our value, and in the same unit the value of the other side, if there is another side."""
+    """One measurement: our value, and in the same unit the value of the reference, if the row has a reference."""
 
     value: float
     reference: float | None = None
     above_us: float | None = None
-    """The microseconds that an operation takes longer than the reference; None if unknown, or if two rates give it."""
+    """The microseconds that an operation takes longer than the reference.
+
+    None if unknown, and if ``value`` and ``reference`` are rates: `evaluate` computes the difference from two rates.
+    """
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,7 +177,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="value-files",
-        what="files of a store with values of 1.5 KB",
+        what="files of a store with 200 values of 1.5 KB, in a full run",
         unit="files",
         goal=50,
         better="less",
@@ -347,7 +350,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="client-commit",
-        what="CPU of an append to canned responses by 16 threads, without encoding; reference: a bare put by boto3",
+        what="CPU of an append by 16 threads with canned responses, less that of encoding an event; reference: boto3",
         unit="ms",
         goal=0.4,
         better="less",
@@ -361,7 +364,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="shared-lone",
-        what="durable appends while no other process writes; reference: one lock file, without fair turns",
+        what="durable appends while no other process writes; reference: the same with one lock file, without turns",
         unit="events/s",
         goal=0.97,
         on_disk=True,
@@ -490,14 +493,14 @@ FIGURES: tuple[Figure, ...] = (
         what="memory of a server that answered a request for a sheet, without its engines",
         unit="MB",
         better="less",
-        reason="for information: no goal and no other side",
+        reason="for information: no goal and no reference",
     ),
     Figure(
         name="sheet-engine",
         what="memory of one engine's process with a small model",
         unit="MB",
         better="less",
-        reason="for information: no goal and no other side",
+        reason="for information: no goal and no reference",
     ),
     Figure(
         name="commit-away",
@@ -528,7 +531,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         name="cold-push",
-        what="a push of 20 changes to 200,000 keys, no chunk in memory, S3 15 ms away; reference: one get at a time",
+        what="push of 20 changes, document of 200,000 keys, no chunk in memory, S3 15 ms away; reference: single gets",
         unit="ms",
         goal=0.3,
         better="less",

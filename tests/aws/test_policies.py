@@ -32,7 +32,9 @@ def signed(service: str, **headers: str) -> dict[str, str]:
         ("GET", "/bucket?versions", "ListBucketVersions", BUCKET),
     ],
 )
-def test_a_request_to_s3_needs_the_action_on_its_key(method: str, path: str, action: str, resource: str) -> None:
+def test_a_request_to_s3_needs_the_action_on_its_key_or_bucket(
+    method: str, path: str, action: str, resource: str
+) -> None:
     assert list(needs(method, path, signed("s3"), b"")) == [Asked(f"s3:{action}", resource)]
 
 

@@ -552,7 +552,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B342",
         (Edit(f"{WEB}/workbook.js", "await this.#makeWithout(cached, loaded, error);", "throw error;"),),
-        (story("aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake"),),
+        (story("aSheetOpensWithoutItsPendingChangesIfTheEngineFailsAtThem"),),
     ),
     Removal(
         "B347",
@@ -694,7 +694,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B379",
         (Edit(f"{SHEET}/csv_files.py", 'be read", value=size', 'be read", value=len(sheet)'),),
-        (f"{TESTS}/test_csv.py::test_the_error_of_a_too_large_file_has_its_size_in_bytes",),
+        (f"{TESTS}/test_csv.py::test_the_error_of_a_too_large_file_has_the_bytes_of_its_worksheet",),
     ),
     Removal(
         "B380",

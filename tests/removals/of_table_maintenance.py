@@ -27,7 +27,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "    if False:\n",
             ),
         ),
-        (f"{TESTS}/test_key_types.py::test_a_key_of_another_type_is_refused_and_not_converted",),
+        (f"{TESTS}/test_key_types.py::test_a_key_that_is_no_value_of_its_columns_type_is_refused_and_not_converted",),
     ),
     Removal(
         "B266",

@@ -77,7 +77,7 @@ def start(pool: Pool, gate: Gate, name: str, **given: Any) -> asyncio.Task[str]:
 # Order
 
 
-def test_calls_of_one_key_run_one_at_a_time_in_order() -> None:
+def test_calls_of_a_key_that_may_have_one_thread_run_in_order() -> None:
     async def story(pool: Pool) -> None:
         gate, names = Gate(), [str(number) for number in range(10)]
         tasks = [start(pool, gate, name, key=BUSY) for name in names]

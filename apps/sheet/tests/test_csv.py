@@ -1,4 +1,7 @@
-"""An import of CSV keeps every field as it is, and an export has the values of cells and the results of formulas."""
+"""An import of CSV makes numbers and texts, and reports the characters that it removes or cannot read for certain.
+
+An export has the values of cells and the results of formulas.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def test_every_csv_field_survives_an_import_and_an_export(sheets: Sheets, delimi
     assert sheet.files.import_report().findings == ()
 
 
-def test_a_csv_file_may_begin_with_the_letters_of_an_archive() -> None:
+def test_a_csv_file_may_begin_with_the_letters_pk_of_an_archive() -> None:
     body = b"PK,name\r\n1,Ann\r\n"
     assert read_file("keys.csv", body).cells == 4
     assert import_bytes(body) == SHEET_XLSX_COPIES * csv_sheet_bytes(body)
@@ -104,7 +107,7 @@ def test_a_title_omits_the_file_extension_in_any_letter_case(sheets: Sheets, end
     assert sheets.import_file("acme", "list", b"a,b", file_name=f"BUDGET.{ending}").title == "BUDGET"
 
 
-def test_a_file_is_bounded_in_rows_columns_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_bounded_in_rows_columns_cells_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_CSV_ROWS_MAX", 10)
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_COLUMNS_MAX", 10)
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_CELLS_MAX", 20)
@@ -116,7 +119,7 @@ def test_a_file_is_bounded_in_rows_columns_and_bytes(monkeypatch: pytest.MonkeyP
         read_csv(b"a" * 11)
 
 
-def test_the_error_of_a_too_large_file_has_its_size_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_too_large_file_has_the_bytes_of_its_worksheet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_XLSX_READ_BYTES_MAX", 400)
     with pytest.raises(LimitExceeded, match="too large to be read") as refused:
         read_csv(("é" * 150).encode())

@@ -72,7 +72,7 @@ STORIES = [
     "pendingTextOfAClosedWindowFollowsItsCellAcrossARestore",
     "aSortAsksBeforeMovingAHeaderRow",
     "aPageWhoseEngineFailsTakesNoMoreEdits",
-    "aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake",
+    "aSheetOpensWithoutItsPendingChangesIfTheEngineFailsAtThem",
     "aSheetNamesTheCommittedChangesThatTheEngineCannotUse",
     "aReloadIsRepeatedWhileTheServerFails",
     "pendingTextFollowsItsCellAfterAFailedRequest",

@@ -116,7 +116,9 @@ def test_keys_of_nanoseconds_are_exact(tmp_path: Path) -> None:
         ("decimal(4,1)", pa.array([Decimal("12345.5")])),
     ],
 )
-def test_a_key_of_another_type_is_refused_and_not_converted(tmp_path: Path, kind: str, column: pa.Array) -> None:
+def test_a_key_that_is_no_value_of_its_columns_type_is_refused_and_not_converted(
+    tmp_path: Path, kind: str, column: pa.Array
+) -> None:
     table, data_files = made_of(tmp_path, Schema((Column("key", key_kind(kind).name),)))
     with pytest.raises(Invalid, match="key"):
         ingest(table, data_files, pa.table({"key": column}))

@@ -2,8 +2,8 @@
 
 The backup contains each log and record at a head that was read after the backup began, with everything that this head
 needs. The store has no transactions across logs, so a backup does not show the whole store at one moment. But no fork
-in a backup begins after the head that its parent has in the backup. Queued messages and the attempt records of workers
-are not part of a backup.
+in a backup begins after the head that its parent has in the backup. Queued messages, the attempt records of workers and
+the other items that `formats/backup.md` names are not part of a backup.
 """
 
 from __future__ import annotations
@@ -62,13 +62,15 @@ def back_up(
     anew: bool = False,
     workers: int = WORKERS,
 ) -> BackupReport:
-    """Back up a store. Every write acknowledged before the call is in the backup.
+    """Back up a store. Every write that was committed before the call is in the backup, except what the failures name.
 
     The backup shares rows with its base, which is the newest backup. If the last backup was interrupted, the call
     resumes that backup. With ``anew`` there is no base: the call reads and writes everything, and so replaces damaged
-    objects of the repository. A log or record that cannot be read is one of the manifest's failures. If the base has
-    this log or record, the new backup has the same rows for it.
-    ``progress`` is called with the number of rows or blobs put. ``workers`` is the number of threads that copy blobs.
+    objects of the repository. A record that cannot be read is one of the manifest's failures. If the base has this
+    record, the new backup has the same rows for it. The same applies to a log that cannot be read, together with all
+    logs of its family, also intact ones.
+    ``progress`` is called after each row or blob that was put, with 1. ``workers`` is the number of threads that copy
+    blobs.
 
     Raises Conflict if the base was pruned meanwhile, and Corrupt if the repository is damaged: there is no new backup.
     After Unavailable or OutcomeUnknown the new backup may exist; call `back_up` again.
@@ -130,7 +132,7 @@ class _Backup:
 
     def _read_logs(self, organisation: str) -> None:
         owners, deleted, damaged = set[str](), list[Item](), dict[str, Corrupt]()
-        # The backup writes the lines of logs from their name records, so it needs only the keys of the lines.
+        # The backup makes a log's item in the directory from its name record, so it needs only the keys of these items.
         for line in self._catalogue.list_sound(self._index, directory_partition(organisation, LOGS, 0)):
             try:
                 record = read_name(self._index, organisation, line.sort)
@@ -149,7 +151,7 @@ class _Backup:
         self._put_log_row(deleted_partition(organisation), sorted(deleted, key=_sort))
 
     def _read_family(self, owner: str) -> list[Item]:
-        """Put the rows of a family and return the lines of its deleted logs."""
+        """Put the rows of a family. Return the items of `deleted_partition` for its deleted logs."""
         try:
             read = self._families.read(owner)
         except (Corrupt, Conflict) as exc:
@@ -165,8 +167,8 @@ class _Backup:
     def _retain_log(self, organisation: str, name: str, error: Corrupt, owners: set[str]) -> list[Item]:
         """Retain the base's rows of the family of a log whose name record could not be read.
 
-        Without a base, or if the family is among the ``owners`` already read, note only the failure. Return the lines
-        of the family's deleted logs.
+        If the base does not have the log, or if the family is among the ``owners`` already read, note only the failure.
+        Return the items of `deleted_partition` for the family's deleted logs.
         """
         self._catalogue.fail(f"{organisation}/{name}", error.code, str(error))
         record = read_name(self._catalogue.base, organisation, name)
@@ -176,7 +178,10 @@ class _Backup:
         return self._retain_family(record.owner)
 
     def _retain_family(self, owner: str) -> list[Item]:
-        """Retain the base's rows of a family that could not be read, and return the lines of its deleted logs."""
+        """Retain the base's rows of a family that could not be read.
+
+        Return the items of `deleted_partition` for its deleted logs.
+        """
         base, deleted = self._catalogue.base, list[Item]()
         self._current |= {f"{BLOBS_ROW}{owner}"}
         for member in base.query(family_partition(owner)):

@@ -52,7 +52,10 @@ def json_line(value: Any) -> str:
 
 
 def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Print rows in columns, each as wide as its widest cell without colour codes. The last column has no padding."""
+    """Print rows in columns, each as wide as its widest cell without colour codes. No line ends in spaces.
+
+    The columns whose positions are in ``right`` are aligned to the right, all others to the left.
+    """
     widths = [max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [
@@ -64,7 +67,7 @@ def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Non
 
 @contextmanager
 def table_of_results() -> Iterator[list[Sequence[str]]]:
-    """Yield the rows of a table, and print it at the end. An error between two rows loses no result."""
+    """Yield an empty list for the caller's rows. Print the rows as a table at the end, also after an error."""
     rows: list[Sequence[str]] = []
     try:
         yield rows

@@ -23,7 +23,8 @@ HEAD = ("organisation", "measured", "stored", "documents", "records", "clients",
 @click.option(
     "--measure",
     is_flag=True,
-    help="Measure now. This reads all index items, lists all blobs, and loads each document's newest state.",
+    help="Measure now, and store the result. This reads the organisation's items in the index, lists its blobs, and "
+    "loads the newest state of each document.",
 )
 def usage(session: Session, organisation: str | None, measure: bool) -> None:
     """Show the last measurement of the amounts that an organisation stores; by default of every organisation."""

@@ -61,17 +61,24 @@ class PushDecision(msgspec.Struct, frozen=True):
     """(sequence, status of `COMMITTED`, reason of a rejection) of each committed mutation."""
 
     resend_from: int | None = None
-    """The server has no mutation from this id on. The client sends these mutations again, even answered ones."""
+    """The server has no mutation of this client with this id or a later id.
+
+    The client sends these mutations again, also those that were answered.
+    """
 
     is_behind: bool = False
-    """The server has fewer mutations than it had confirmed, as after a restore, or is another server.
+    """The server has fewer mutations than it had confirmed, as after a restore.
 
-    The client pulls, which raises the server's numbers, and pushes again. If the next answer is the same, the client
-    continues as after `reset`.
+    Or the server is another server, or the document is a new document under the name of a deleted document. The client
+    pulls, and pushes again. After a restore, the server raises at the pull the client's last number to the number that
+    it had confirmed. If the next answer is the same, the client continues as after `reset`.
     """
 
     reset: bool = False
-    """The server will never accept another mutation of this client: continue under another id."""
+    """The client must continue under another id.
+
+    The server refuses the client or its group, or has another payload under the number of a mutation.
+    """
 
     uncommitted: frozenset[int] | range = frozenset()
     """With `reset` or `is_behind`: the sequences of mutations that certainly are not and never will be committed under

@@ -43,9 +43,10 @@ def prove_archive(environment: Environment, prefix: str, owner: str, segment: Se
     """Read an archive back before its entries in the index are freed. Put the archive again, so its blobs are young.
 
     Without the put, a collection could delete a blob that it listed before a record named the archive. The function
-    makes a damaged archive again from the entries. Return False if the archive is damaged and another process changed
-    the segment meanwhile. Raises Corrupt if the archive is damaged and the entries do not give the same archive. Then
-    no entry may be freed.
+    makes a damaged archive again from the entries. Return True if the archive is intact now, and for a segment without
+    an archive, whose versions are forgotten. Return False if the archive is damaged and another process changed the
+    segment meanwhile. Raises Corrupt if the archive is damaged and the entries do not give the same archive. After
+    False or Corrupt, no entry may be freed.
     """
     if segment.archive is None:
         return True
@@ -111,7 +112,7 @@ def is_gapless(items: Sequence[Item], first: int, last: int) -> bool:
 
 
 def _restore_archive(environment: Environment, prefix: str, owner: str, segment: Segment) -> None:
-    """Write a damaged archive again from the index. Raises Corrupt if the segment's record names another archive."""
+    """Write a damaged archive again from the index. Raises Corrupt if entries are missing or give another archive."""
     blob_batch = BlobBatch(environment, held_bytes_max=0)
     if write_archive(environment, prefix, owner, segment, segment.last, blob_batch) != segment.archive:
         raise Corrupt("the entries differ from their damaged archive", prefix=prefix, segment=segment.first)

@@ -8,14 +8,14 @@ policy           retention and intervals of a pass
 collection       deletion of unreferenced blobs
 marks            the blobs that a family of logs refers to
 progress         the saved progress of a collection
-usage            measurement of an organisation's stored bytes
+usage            measurement of an organisation's documents, records, clients and stored bytes
 store_copy       the copy of a whole store into another store
 mirror           copying of items and blobs between two stores
 verification     recomputation of the hash chains of logs and records
 scrub            reading of every blob, some of them in each pass
 inspection       reading and comparison of everything that a history refers to
 repair           restoration of damaged objects from intact ones
-damage           the report of one damaged object; the kinds and shapes of items
+damage           the report of one damaged object; the kinds of items, and the attributes that each kind has
 recording_ports  read-only ports that record damage
 log_check        the check of one log: its entries and its other items
 document_check   the check of a document's values, state and snapshots

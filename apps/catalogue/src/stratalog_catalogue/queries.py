@@ -71,7 +71,11 @@ class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """The differences between two versions: by value if both can be read as values, else by lines."""
+    """The differences between two versions.
+
+    If both bodies are JSON values, ``changes`` has the paths at which the values differ. Otherwise ``lines`` has a
+    unified diff.
+    """
 
     source_version: int
     target_version: int
@@ -80,7 +84,9 @@ class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def search(records: Records, text: str = "", *, source: str = "", begins: str = "", limit: int = 50) -> list[Hit]:
-    """Return works of a source, or of all sources, whose ids begin with ``begins``, ordered by source and id.
+    """Return at most ``limit`` works whose ids begin with ``begins``, ordered by source and id, without deleted works.
+
+    Without ``source``, the function returns works of all sources.
 
     With ``text``, each word of the text must also be in the title or the id of a work. This search reads the titles
     that the last scan stored. A search without ``text`` reads the list of works. Each hit has the work's present title
@@ -111,7 +117,11 @@ def show_versions(records: Records, source: str, id: str, before: int | None = N
 
 
 def differences(records: Records, source: str, id: str, source_version: int, target_version: int) -> FieldDifference:
-    """Return the differences between two versions of a record. Raises NotFound, VersionForgotten, LimitExceeded."""
+    """Return the differences between two versions of a record.
+
+    Raises NotFound, VersionForgotten and Redacted. Raises LimitExceeded for a body of more than
+    `CATALOGUE_DIFF_BYTES_MAX` bytes, and Invalid if this program cannot read the settings of the source.
+    """
     form = read_source(records, source).format
     before, after = (_body(records, source, id, version) for version in (source_version, target_version))
     if form in ("json", "jsonl", "csv") and before and after:

@@ -83,7 +83,7 @@ export const faults = ({ url, story, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async aSheetOpensWithoutThePendingChangesThatTheEngineCannotTake(browser) {
+  async aSheetOpensWithoutItsPendingChangesIfTheEngineFailsAtThem(browser) {
     const [ada, bob] = await two(browser, { A1: "one" });
     await goOffline(ada);
     await type(ada, "A2", "poison");
