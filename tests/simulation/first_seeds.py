@@ -6,6 +6,7 @@ A change of a world, or of code that calls its stores, changes what each seed do
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import sys
@@ -47,6 +48,7 @@ def seeds_of(mutant: Mutant) -> range:
 
 def main() -> int:
     """Hunt every planted bug, and print its first seed if it has one or if its hunt is long."""
+    logging.getLogger("stratalog").addHandler(logging.NullHandler())
     context = multiprocessing.get_context("fork")
     with context.Pool(os.cpu_count(), maxtasksperchild=1) as pool:
         for number, first in pool.imap_unordered(_first_seed, range(len(MUTANTS)), chunksize=1):
