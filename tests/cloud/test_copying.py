@@ -87,14 +87,14 @@ def test_a_copy_resumes_after_its_process_is_killed(tmp_path: Path, aws_store: s
     source = tmp_path / "source"
     with stratalog.open(source) as store:
         chance = Random(SEED)
-        for number in range(60):
+        for number in range(30):
             document = store.create("acme", f"plan-{number:02d}")
             document.mutate("put", {"key": "notes/1", "value": chance.randbytes(20_000)})
             document.mutate("put", {"key": "notes/2", "value": number})
-    for count in (10, 25, 40):
+    for count in (5, 12, 20):
         kill_after(count, str(source), aws_store)
     done = json.loads(run("copy", str(source), aws_store, "--json").stdout)
-    assert 0 < done["items_written"] < 60 * 6
+    assert 0 < done["items_written"] < 30 * 6
     with stratalog.open(source) as ours, stratalog.open(aws_store, create=False) as theirs:
         assert told(theirs) == told(ours)
 

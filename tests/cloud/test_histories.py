@@ -9,7 +9,7 @@ from stratalog.testing.emulators import Emulator
 from tests.cloud.historian import MAIN, Forked, Headed, Met, Read, Record, Sent, Was
 from tests.cloud.histories import History, Left, judge, run
 
-RECORDS = 900
+RECORDS = 500
 PROCESSES = 4
 PLAN = Left(1, {1: "p1.1", 2: "p2.1", 3: "p1.2"})
 FORK = Left(3, {3: "p2.2"}, [(MAIN, 2)])

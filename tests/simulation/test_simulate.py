@@ -14,31 +14,10 @@ import pytest
 from stratalog.testing import checkers
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation import simulate as command
+from tests.simulation.first_seeds import FIRST_SEEDS, seeds_of
 from tests.simulation.mutants import Mutant, hunt
 from tests.simulation.world_index import CounterWorld
 from tests.simulation.worlds import run_seed
-
-MUTANT_SEEDS_MAX = 4000
-FIRST_SEEDS = {
-    "collect: forks made meanwhile not read": 74,
-    "collect: new stamps with old marks": 58,
-    "collect: snapshots read before entries": 447,
-    "backup: blobs freed during the read": 58,
-    "decay: base proven through the cache": 1263,
-    "decay: freed without reading back": 221,
-    "decay: pins looked at once, before the proof": 1102,
-    "decay: scrub that found damage trusted": 459,
-    "decay: scrub trusted for later values": 245,
-    "decay: scrubbed values not looked up": 130,
-    "folder: renamed aside to delete": 1729,
-    "late commit does not put its blobs again": 74,
-    "log: write in doubt called refused after a minute": 741,
-    "records: blobs collected while young": 371,
-    "threads: decisions from a head that goes back": 207,
-    "threads: one error object for all": 204,
-    "threads: state moves to an older snapshot": 159,
-}
-"""The first seeds of the hunts that took over five seconds from seed 0. A change of a world may make them late."""
 
 
 @pytest.mark.parametrize("name", command.WORLDS)
@@ -50,8 +29,7 @@ def test_every_world_passes_some_seeds(name: str) -> None:
 @pytest.mark.mutants
 @pytest.mark.parametrize("mutant", command.MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_planted_bug_is_caught_by_its_checker(mutant: Mutant) -> None:
-    first = FIRST_SEEDS.get(mutant.name, 0)
-    catch = hunt(mutant, range(first, first + MUTANT_SEEDS_MAX))
+    catch = hunt(mutant, seeds_of(mutant))
     assert catch.good, catch
 
 

@@ -88,7 +88,7 @@ export const clipboard = ({ url, story, two: twoWithout }) => {
       await shows(ada, "B5", "another cell");
       await isCut(ada, true);
       await type(bob, "A5", "new");
-      await ada.locator(".notice", { hasText: "cells that you cut have changed" }).waitFor();
+      await people.isNotified(ada, "cells that you cut have changed");
       await choose(ada, "C1");
       await ada.keyboard.press("Control+v");
       await type(ada, "D1", "later");
@@ -105,7 +105,7 @@ export const clipboard = ({ url, story, two: twoWithout }) => {
       await shows(ada, "A5", "first");
       await cut(ada, "A5");
       await bob.keyboard.press("Control+z");
-      await ada.locator(".notice", { hasText: "cells that you cut have changed" }).waitFor();
+      await people.isNotified(ada, "cells that you cut have changed");
       await choose(ada, "C1");
       await ada.keyboard.press("Control+v");
       await type(ada, "D1", "later");

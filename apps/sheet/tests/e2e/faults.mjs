@@ -67,15 +67,15 @@ export const faults = ({ url, story, two }) => ({
     const message = { type: "REMOTE_REVISION", version: 1, ...ids, commands: [chart, text] };
     await people.send(url, story, "POST", "/append?author=Mallory", { message });
     for (const page of [ada, bob]) {
-      await page.locator(".notice", { hasText: `sheet lacks them: v${version + 1}` }).waitFor();
+      await people.isNotified(page, `sheet lacks them: v${version + 1}`);
       await page.reload();
       await isOpen(page);
-      await page.locator(".notice", { hasText: `sheet lacks them: v${version + 1}` }).waitFor();
+      await people.isNotified(page, `sheet lacks them: v${version + 1}`);
       await page.click("#history");
       await page.locator("[data-refused=CREATE_CHART]", { hasText: "Left out: CREATE_CHART" }).waitFor();
       await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
       await page.locator("[data-refused=UPDATE_CELL]", { hasText: "precious" }).getByRole("button").click();
-      await page.locator(".notice", { hasText: "on the clipboard" }).waitFor();
+      await people.isNotified(page, "on the clipboard");
       assert.deepEqual(JSON.parse(await page.evaluate(() => navigator.clipboard.readText())), text);
     }
     await type(ada, "A2", "two");

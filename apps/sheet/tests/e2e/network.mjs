@@ -243,7 +243,7 @@ export const network = ({ url, story, two }) => ({
     const failure = await fail(ada, "load");
     await move(ada, 2);
     await failure.happens();
-    await ada.locator(".notice", { hasText: "store is unavailable" }).waitFor();
+    await people.isNotified(ada, "store is unavailable");
     await ada.waitForFunction(() => document.body.dataset.time === "now");
     await failure.end();
     await showVersion(ada, 2);

@@ -23,6 +23,7 @@ export async function person(browser, name, options = {}) {
 export async function windowOf(profile) {
   const page = await profile.newPage();
   page.setDefaultTimeout(WAIT_MS);
+  await page.addInitScript(noteMessages);
   page.answers = [];
   page.on("dialog", (dialog) => dialog.accept(page.answers.shift()));
   page.on("pageerror", (error) => {
@@ -31,6 +32,20 @@ export async function windowOf(profile) {
   });
   return page;
 }
+
+/** Note the text of every message of a page, which removes a message after some seconds. This runs in the page. */
+function noteMessages() {
+  globalThis.messages = [];
+  new MutationObserver((changes) => {
+    const added = changes.flatMap(({ addedNodes }) => [...addedNodes]);
+    const shown = added.filter(({ classList }) => classList?.contains("notice"));
+    globalThis.messages.push(...shown.map(({ textContent }) => textContent));
+  }).observe(document, { childList: true, subtree: true });
+}
+
+/** Wait until a page, since it was loaded, has shown a message with a text. */
+export const isNotified = (page, text) =>
+  page.waitForFunction((part) => globalThis.messages?.some((message) => message.includes(part)), text);
 
 /** Open a sheet and wait until the grid has the focus. */
 export async function open(page, url, sheet, more = "") {
