@@ -44,6 +44,7 @@ records_truth       the hash of each version of a record, computed from the vers
 documents_truth     the model of a document
 disk_document       a document of the world `disk`
 documents_jobs      clients and forks that outlive processes
+first_seeds         the seed with which each hunt for a planted bug begins
 mutants             the definition of a planted bug, and a function that runs seeds until a checker catches it
 mutants_log         bugs of the log
 mutants_documents   bugs of documents

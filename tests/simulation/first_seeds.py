@@ -18,7 +18,7 @@ from tests.simulation.simulate import MUTANTS
 __all__ = ["FIRST_SEEDS", "SEEDS_MAX", "seeds_of"]
 
 SEEDS_MAX = 4000
-LONG_SECONDS = 2.0
+LONG_SECONDS = 3.0
 FIRST_SEEDS = {
     "collect: forks made meanwhile not read": 74,
     "collect: new stamps with old marks": 58,
