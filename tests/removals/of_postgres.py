@@ -326,7 +326,7 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(SESSION, "        if process == self.info.backend_pid:\n", "        if process:\n"),),
         (
             f"{TEST_POOLER}::test_a_pooler_that_gives_each_transaction_another_session_is_refused",
-            f"{TEST_POOLER}::test_a_commit_to_a_pooler_that_gives_each_transaction_another_session_is_refused",
+            f"{TEST_POOLER}::test_a_call_through_a_pooler_that_gives_each_transaction_another_session_is_unavailable",
         ),
     ),
     Removal(

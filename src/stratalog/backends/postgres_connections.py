@@ -23,6 +23,7 @@ __all__ = [
     "REPEATABLE",
     "STATEMENT_TRIES",
     "Connection",
+    "PoolerRefused",
     "PostgresConnections",
     "error_of",
     "idle_end",
@@ -68,11 +69,6 @@ CONNECTION_DEFAULTS = {
 # The names of schemas and of documents may have any characters, in a database of any encoding.
 ENCODING = {"client_encoding": "UTF8"}
 
-POOLED = (
-    "a pooler gives each transaction another session, so the store would read and write other schemas; "
-    "use the pooler's session mode, or connect to the server itself"
-)
-
 # Serialization failures and deadlocks: PostgreSQL aborted the transaction, and the client may repeat it.
 REPEATABLE = frozenset({"40001", "40P01"})
 READ_ONLY = "25006"
@@ -83,6 +79,20 @@ CONNECTING = re.compile(r"^connection [^:]*: connection to server .*? failed: ")
 
 Result = TypeVar("Result")
 Connection = PostgresSession
+
+
+class PoolerRefused(Unavailable):
+    """A pooler gives each transaction another session, so the store would read and write other schemas.
+
+    A session may notice the pooler long after the store was opened. So this is an error that a port may raise. Only the
+    opening of a store raises Invalid instead.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a pooler gives each transaction another session, so the store would read and write other schemas; "
+            "use the pooler's session mode, or connect to the server itself"
+        )
 
 
 class PostgresConnections:
@@ -109,7 +119,7 @@ class PostgresConnections:
         close_in_child(self, "_opening", "_asking", "_pool", "_closed")
 
     def connect(self) -> Connection:
-        """Return a new connection, which the caller closes. Raises Unavailable, Closed, and Invalid behind a pooler."""
+        """Return a new connection, which the caller closes. Raises Unavailable, Closed."""
         self.check_open()
         try:
             connection = Connection.connect(self._conninfo, autocommit=True)
@@ -282,7 +292,7 @@ class PostgresConnections:
     def _set_up(self, connection: Connection) -> None:
         # Before the settings: they would change the sessions of other clients of the pooler.
         if connection.is_pooled():
-            raise Invalid(POOLED)
+            raise PoolerRefused
         settings = [
             *(sql.SQL("SET {} TO {}").format(sql.Identifier(name), value) for name, value in SETTINGS.items()),
             sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)),
