@@ -336,7 +336,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B731",
-        (Edit(CONNECTIONS, "IN ('on', 'off')", "= 'off'"),),
+        (Edit(CONNECTIONS, "AS level\n", "AS level WHERE level = 'off'\n"),),
         (f"{TEST_STORE}::test_an_open_session_keeps_its_durability_if_the_server_loads_another_configuration",),
     ),
     Removal(

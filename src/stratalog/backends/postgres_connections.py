@@ -50,9 +50,10 @@ SETTINGS = {
     # Only a warning reports that a wait for a standby was cancelled.
     "client_min_messages": "warning",
 }
-DURABLE_COMMITS = (
-    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('on', 'off')"
-)
+DURABLE_COMMITS = """
+    SELECT set_config('synchronous_commit', CASE level WHEN 'off' THEN 'on' ELSE level END, false)
+    FROM current_setting('synchronous_commit') AS level
+"""
 HAS_STANDBYS = "SELECT current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery()"
 
 # If the server's host vanishes, the kernel ends the connection after 30 seconds. The user timeout covers the time until
@@ -296,8 +297,8 @@ class PostgresConnections:
         settings = [
             *(sql.SQL("SET {} TO {}").format(sql.Identifier(name), value) for name, value in SETTINGS.items()),
             sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)),
-            # With `off`, the server acknowledges a commit before the commit is durable. Keep any other value. Set `on`
-            # too: otherwise an open session would take `off` from a configuration that the server loads later.
+            # With `off`, the server acknowledges a commit before the commit is durable. Set any other value to itself:
+            # otherwise an open session would take `off` from a configuration that the server loads later.
             sql.SQL(DURABLE_COMMITS),
         ]
         connection.execute(sql.SQL("; ").join(settings))
