@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
 import pytest
 
-from stratalog.backends import postgres_connections
+from stratalog.backends import postgres_connections, postgres_session
 from stratalog.backends.postgres import PostgresStore
 from stratalog.backends.postgres_address import parse_address
+from stratalog.backends.postgres_session import PostgresSession, _Probe
 from stratalog.clock import SystemClock
 from stratalog.errors import Invalid, Unavailable
 from stratalog.ports.index import Item, Put
@@ -54,3 +56,42 @@ def test_a_pooler_that_gives_each_client_one_session_is_accepted(postgres: str) 
         store.create()
         store.index.commit([Put(Item("p", "s", {"a": 1}))])
         assert store.index.get("p", "s") == Item("p", "s", {"a": 1})
+
+
+def test_a_store_asks_a_pooler_once_whether_it_shares_processes(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    connect = _Probe.connect
+
+    def asks(conninfo: str = "", **options: Any) -> PostgresSession:
+        asked.append(options["host"])
+        return connect(conninfo, **options)
+
+    monkeypatch.setattr(_Probe, "connect", asks)
+    with (
+        pooler(postgres, per_transaction=False) as url,
+        closing(PostgresStore(parse_address(url), SystemClock())) as store,
+    ):
+        store.create()
+        store.index.commit([Put(Item("p", "s", {}))])
+        store.index.get("p", "s")
+    assert len(asked) == 1
+
+
+def test_a_session_waits_only_shortly_for_a_pooler_that_has_no_process_for_another_session(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_session, "POOLER_ANSWER_SECONDS_MAX", 0.1)
+    limits: list[float] = []
+    shut_down = PostgresSession._shut_down
+
+    def ends(session: PostgresSession) -> None:
+        limits.append(session.answer_seconds_max)
+        shut_down(session)
+
+    monkeypatch.setattr(PostgresSession, "_shut_down", ends)
+    with (
+        pooler(postgres, per_transaction=False, processes_max=1) as url,
+        closing(PostgresStore(parse_address(url), SystemClock())) as store,
+    ):
+        store.create()
+    assert limits == [0.1]

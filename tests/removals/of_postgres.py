@@ -323,7 +323,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B727",
-        (Edit(SESSION, "        if process == self.info.backend_pid:\n", "        if process:\n"),),
+        (Edit(SESSION, "return self._process != self.info.backend_pid", "return False"),),
         (
             f"{TEST_POOLER}::test_a_pooler_that_gives_each_transaction_another_session_is_refused",
             f"{TEST_POOLER}::test_a_call_through_a_pooler_that_gives_each_transaction_another_session_is_unavailable",
@@ -343,5 +343,10 @@ REMOVALS: tuple[Removal, ...] = (
         "B732",
         (Edit(CONNECTIONS, '    "row_security": "off",\n', ""),),
         (f"{TEST_SESSIONS}::test_rows_that_a_policy_hides_from_the_role_are_an_error_and_not_absent",),
+    ),
+    Removal(
+        "B750",
+        (Edit(SESSION, "WAITS_FOR_STANDBY, [self._process]", "WAITS_FOR_STANDBY, [self.info.backend_pid]"),),
+        (f"{TEST_STANDBY}::test_a_commit_through_a_pooler_waits_for_the_standby_for_longer_too",),
     ),
 )

@@ -109,6 +109,9 @@ class PostgresConnections:
         self._conninfo = psycopg.conninfo.make_conninfo(**{**CONNECTION_DEFAULTS, **_parts(conninfo), **ENCODING})
         self._schema = schema
         self._closed = False
+        self._has_own_processes = False
+        """Whether a pooler has left the process of a session to this session."""
+
         self._opening = threading.Lock()
         self._asking = threading.Lock()
         self._answers = 0
@@ -292,8 +295,11 @@ class PostgresConnections:
 
     def _set_up(self, connection: Connection) -> None:
         # Before the settings: they would change the sessions of other clients of the pooler.
-        if connection.is_pooled():
-            raise PoolerRefused
+        if connection.has_pooler() and not self._has_own_processes:
+            is_shared = connection.shares_process()
+            if is_shared:
+                raise PoolerRefused
+            self._has_own_processes = is_shared is False
         settings = [
             *(sql.SQL("SET {} TO {}").format(sql.Identifier(name), value) for name, value in SETTINGS.items()),
             sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)),
