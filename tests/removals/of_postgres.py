@@ -315,11 +315,11 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/homes.py",
-                "    if colon and not scheme and prefix.lower() in PREFIXES:\n",
+                "    if not scheme and MISTYPED.match(url):\n",
                 "    if False:\n",
             ),
         ),
-        ("tests/test_urls.py::test_a_url_without_two_slashes_is_refused",),
+        ("tests/test_urls.py::test_a_url_without_a_colon_and_two_slashes_is_refused",),
     ),
     Removal(
         "B727",
