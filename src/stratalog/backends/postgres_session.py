@@ -164,9 +164,10 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
         return closing(_Probe.connect(**{**own, **same}, autocommit=True))
 
     def _cancel(self) -> float:
-        """Ask the server to cancel the statement, which may take effect late or never. Return the seconds that it took.
+        """Ask the server to cancel the statement, which may take effect late or never. Return the seconds of silence.
 
-        The time limit needs libpq 17, which the binary of psycopg has.
+        A request that ends within its time limit counts as no silence. So a session with late ends may wait for nearly
+        twice `answer_seconds_max`. The time limit needs libpq 17, which the binary of psycopg has.
         """
         try:
             self.cancel_safe(timeout=POSTGRES_WAIT_SECONDS_MAX)
