@@ -63,9 +63,22 @@ def test_a_password_in_a_malformed_url_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql:/ann:secret@db/app", "postgres:app", "AWS:a", "file:/a", "memory:a", "s3:/a"]
+    "url",
+    [
+        "postgresql:/ann:secret@db/app",
+        "postgresql//ann:secret@db/app",
+        "postgres:app",
+        "AWS:a",
+        "aws//a",
+        "file:/a",
+        "memory:a",
+        "s3:/a",
+        "s3//a",
+    ],
 )
-def test_a_url_without_two_slashes_is_refused(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_without_a_colon_and_two_slashes_is_refused(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the name of a folder, the URL would be shown with its password."""
     monkeypatch.chdir(tmp_path)
     calls: list[Callable[[str], object]] = [stratalog.open, make_store, location_of, open_blobs]

@@ -7,6 +7,7 @@ dependency. A program on AWS Lambda starts faster without the modules of other b
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,8 +46,8 @@ __all__ = [
     "text_of",
 ]
 
-PREFIXES = ("aws", "file", "memory", "postgres", "postgresql", "s3")
-"""What no folder's name may have before a colon: such a name is a mistyped URL, perhaps with a password."""
+MISTYPED = re.compile("(?:aws|file|memory|postgres|postgresql|s3)(?::|//)", re.IGNORECASE)
+"""The start of a mistyped URL, which may have a password. No folder's name may begin like this."""
 
 INDEX_FILE = "index.sqlite"
 BLOBS_FOLDER = "blobs"
@@ -130,8 +131,7 @@ def _scheme(url: str) -> str:
     scheme = {"postgres": "postgresql"}.get(scheme, scheme)
     if scheme not in ("", "aws", "file", "postgresql"):
         raise Invalid("the store's URL has an unknown scheme", url=without_password(url))
-    prefix, colon, _ = url.partition(":")
-    if colon and not scheme and prefix.lower() in PREFIXES:
+    if not scheme and MISTYPED.match(url):
         text = "the store's URL is malformed; for a folder with this name write `./` before the name"
         raise Invalid(text, url=without_password(url))
     return scheme.removeprefix("file")

@@ -118,6 +118,13 @@ def new_place(**settings: Any) -> Environment:
     return Environment(ScriptedIndex(), MemoryBlobs(clock), clock, LogSettings(**settings))
 
 
+def behind(environment: Environment) -> Environment:
+    """Return the environment of a process whose clock is 20 days behind."""
+    clock = ManualClock()
+    clock.set_wall(environment.clock.wall_ms() - 20 * 86_400_000)
+    return Environment(environment.index, environment.blobs, clock, environment.settings)
+
+
 def another(environment: Environment, *, joint_commits: bool = True, **settings: Any) -> Environment:
     """Return another process's environment over the same backends, with its own counts, script and caches."""
     index = ScriptedIndex(scripted(environment).backend, joint_commits=joint_commits)

@@ -25,6 +25,7 @@ from tests.log.helpers import (
     ScriptedIndex,
     after,
     another,
+    behind,
     calls_of,
     clock_of,
     data,
@@ -412,6 +413,15 @@ def test_a_log_deleted_by_a_clock_that_was_far_ahead_is_swept_after_the_grace_pe
     record = read_name(log.environment.index, ORGANISATION, NAME)
     assert record is not None
     assert record.deleted_ms == line.attributes["m"] == now_ms
+    assert swept(log) == 1
+
+
+def test_a_process_whose_clock_is_days_behind_leaves_the_time_of_a_deletion_as_it_is() -> None:
+    log = filled(3)
+    delete_log(log)
+    assert sweep_deleted(behind(log.environment), ORGANISATION) == 0
+    clock_of(log.environment).sleep(DUE_SECONDS / 2)
+    assert sweep_deleted(log.environment, ORGANISATION) == 0
     assert swept(log) == 1
 
 

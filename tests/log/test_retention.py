@@ -22,6 +22,7 @@ from tests.log.helpers import (
     ScriptedIndex,
     after,
     another,
+    behind,
     clock_of,
     data,
     fill,
@@ -81,6 +82,17 @@ def test_segments_marked_by_a_clock_that_was_far_ahead_are_freed_after_the_grace
     clock.sleep(DUE_SECONDS / 2)
     assert free_segments(log) == 2
     assert len(data(other(log), 0 if archives else 8)) == (10 if archives else 2)
+
+
+def test_a_process_whose_clock_is_days_behind_leaves_the_marks_of_segments_as_they_are() -> None:
+    log = filled()
+    clock = clock_of(log.environment)
+    raise_floor(log, 8)
+    assert free_segments(open_log(behind(log.environment), ORGANISATION, NAME)) == 0
+    clock.sleep(DUE_SECONDS / 2)
+    assert free_segments(log) == 0
+    clock.sleep(DUE_SECONDS / 2)
+    assert free_segments(log) == 2
 
 
 def test_the_floor_never_falls() -> None:

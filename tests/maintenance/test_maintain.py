@@ -15,6 +15,7 @@ from stratalog.keys import MARK_SORT, deleted_partition, directory_partition, up
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, RECORD_UPLOAD_SECONDS_MAX
 from stratalog.log import Environment, Event, delete_log
 from stratalog.log.directory import directory_put, organisation_put
+from stratalog.log.retention import archive_segments, free_segments
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.tasks import InlineTasks
@@ -627,6 +628,24 @@ def test_the_report_counts_the_steps_that_a_log_completed_before_a_failure(
     report = maintain(store, policy)
     assert [failure.reason for failure in report.failures] == ["planted"]
     assert (report.logs, report.floors, report.archived_segments) == (1, 1, 0)
+
+
+def test_a_pass_reads_no_freed_segment_again_because_its_mark_is_far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    store = a_store(clock)
+    log = a_log(store, "sheet")
+    now_ms = clock.wall_ms()
+    clock.set_wall(now_ms + 365 * DAY_SECONDS * 1000)
+    archived = archive_segments(log)
+    pass_grace(store)
+    assert free_segments(log) == archived > 0
+    clock.set_wall(now_ms)
+    monkeypatch.setattr(log_pass, "free_segments", unexpected)
+    assert maintain(store, MaintenancePolicy(**NOTHING)).failures == ()
+
+
+def unexpected(*_: object) -> int:
+    raise Corrupt("no segment is to be freed")
 
 
 def test_a_damaged_directory_line_stops_no_maintenance(store: stratalog.Store) -> None:

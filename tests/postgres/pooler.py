@@ -19,13 +19,16 @@ READY, IDLE, TERMINATE = b"Z", b"I", b"X"
 
 
 @contextmanager
-def pooler(url: str, *, per_transaction: bool) -> Iterator[str]:
-    """Run a pooler in front of the server of ``url``, and return the URL through the pooler."""
+def pooler(url: str, *, per_transaction: bool, processes_max: int = 100) -> Iterator[str]:
+    """Run a pooler in front of the server of ``url``, and return the URL through the pooler.
+
+    A client that needs one more process than ``processes_max`` waits until another client ends.
+    """
     folder = parse_qs(urlsplit(url).query)["host"][0]
     with TemporaryDirectory(prefix="stratalog-") as own, socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{own}/.s.PGSQL.{PORT}")
         listening.listen()
-        running = _Pooler(f"{folder}/.s.PGSQL.{PORT}", per_transaction)
+        running = _Pooler(f"{folder}/.s.PGSQL.{PORT}", per_transaction, processes_max)
         threading.Thread(target=running.accept, args=(listening,), daemon=True).start()
         yield url.replace(quote(folder, safe=""), quote(own, safe=""))
         listening.shutdown(socket.SHUT_RDWR)
@@ -35,8 +38,9 @@ def pooler(url: str, *, per_transaction: bool) -> Iterator[str]:
 class _Pooler:
     """The processes of the server that no client uses now, the one that was used last at the end."""
 
-    def __init__(self, server: str, per_transaction: bool) -> None:
+    def __init__(self, server: str, per_transaction: bool, processes_max: int) -> None:
         self._server = server
+        self._may_start = threading.Semaphore(processes_max)
         self._per_transaction = per_transaction
         self._idle: list[socket.socket] = []
 
@@ -57,6 +61,7 @@ class _Pooler:
                 process = self._answer(client, process)
         if process is not None:
             process.close()
+            self._may_start.release()
 
     def _answer(self, client: socket.socket, process: socket.socket) -> socket.socket | None:
         """Forward messages both ways until the process is ready. Return the process if the client still uses it."""
@@ -80,6 +85,7 @@ class _Pooler:
     def _take(self) -> socket.socket:
         if self._idle:
             return self._idle.pop()
+        self._may_start.acquire()
         process = socket.socket(socket.AF_UNIX)
         process.connect(self._server)
         process.sendall((len(STARTUP) + 4).to_bytes(4) + STARTUP)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
 
+from stratalog.backends import postgres_connections, postgres_session
 from stratalog.backends.postgres import PostgresStore
 from stratalog.backends.postgres_address import parse_address
+from stratalog.backends.postgres_session import PostgresSession
 from stratalog.clock import SystemClock
-from stratalog.errors import Invalid
+from stratalog.errors import Invalid, Unavailable
 from stratalog.ports.index import Item, Put
 from tests.postgres.pooler import pooler
+
+CALLS: list[Callable[[PostgresStore], object]] = [
+    lambda store: store.index.get("p", "s"),
+    lambda store: store.index.commit([Put(Item("p", "s", {}))]),
+]
 
 
 def test_a_pooler_that_gives_each_transaction_another_session_is_refused(postgres: str) -> None:
@@ -23,15 +31,20 @@ def test_a_pooler_that_gives_each_transaction_another_session_is_refused(postgre
         store.create()
 
 
-def test_a_commit_to_a_pooler_that_gives_each_transaction_another_session_is_refused(postgres: str) -> None:
+@pytest.mark.parametrize("call", CALLS, ids=["read", "commit"])
+def test_a_call_through_a_pooler_that_gives_each_transaction_another_session_is_unavailable(
+    postgres: str, call: Callable[[PostgresStore], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker and a batch of mutations would take Invalid for an error of the message, and drop it."""
+    monkeypatch.setattr(postgres_connections, "POSTGRES_WAIT_SECONDS_MAX", 0.1)
     with closing(PostgresStore(parse_address(postgres), SystemClock())) as direct:
         direct.create()
     with (
         pooler(postgres, per_transaction=True) as url,
         closing(PostgresStore(parse_address(url), SystemClock())) as store,
-        pytest.raises(Invalid, match="session mode"),
+        pytest.raises(Unavailable, match="session mode"),
     ):
-        store.index.commit([Put(Item("p", "s", {}))])
+        call(store)
 
 
 def test_a_pooler_that_gives_each_client_one_session_is_accepted(postgres: str) -> None:
@@ -42,3 +55,23 @@ def test_a_pooler_that_gives_each_client_one_session_is_accepted(postgres: str) 
         store.create()
         store.index.commit([Put(Item("p", "s", {"a": 1}))])
         assert store.index.get("p", "s") == Item("p", "s", {"a": 1})
+
+
+def test_a_session_waits_only_shortly_for_a_pooler_that_has_no_process_for_another_session(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_session, "POOLER_ANSWER_SECONDS_MAX", 0.1)
+    limits: list[float] = []
+    shut_down = PostgresSession._shut_down
+
+    def ends(session: PostgresSession) -> None:
+        limits.append(session.answer_seconds_max)
+        shut_down(session)
+
+    monkeypatch.setattr(PostgresSession, "_shut_down", ends)
+    with (
+        pooler(postgres, per_transaction=False, processes_max=1) as url,
+        closing(PostgresStore(parse_address(url), SystemClock())) as store,
+    ):
+        store.create()
+    assert limits == [0.1]

@@ -19,6 +19,7 @@ from stratalog.clock import SystemClock
 from stratalog.errors import Closed, OutcomeUnknown, Unavailable
 from stratalog.limits import POSTGRES_ANSWER_SECONDS_MAX
 from stratalog.ports.index import Absent, Item, Put
+from tests.postgres.pooler import pooler
 from tests.threads import SECONDS_MAX, until
 
 WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
@@ -138,6 +139,24 @@ def test_a_role_without_rights_may_wait_for_a_standby(primary: Primary, postgres
 def test_a_commit_waits_for_the_standby_for_longer_than_for_another_answer(
     store: PostgresStore, primary: Primary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    _wait_for_long(store, primary, monkeypatch)
+
+
+def test_a_commit_through_a_pooler_waits_for_the_standby_for_longer_too(
+    postgres: str, primary: Primary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pooler states a process id of its own, which the server does not know."""
+    with (
+        pooler(postgres, per_transaction=False) as url,
+        closing(PostgresStore(parse_address(url), SystemClock())) as store,
+    ):
+        store.create()
+        store.index.commit([Put(Item("p", "before", {}))])
+        primary.name_standby("nobody")
+        _wait_for_long(store, primary, monkeypatch)
+
+
+def _wait_for_long(store: PostgresStore, primary: Primary, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
     ask = PostgresSession._waits_for_standby
 

@@ -175,20 +175,22 @@ def test_a_server_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
         stratalog.open(f"postgresql://ada:secret@/plans?host={tmp_path}")
 
 
+@pytest.mark.parametrize("level", ["on", "local"])
 def test_an_open_session_keeps_its_durability_if_the_server_loads_another_configuration(
-    store: PostgresStore, connection: psycopg.Connection[Any]
+    store: PostgresStore, connection: psycopg.Connection[Any], level: str
 ) -> None:
     def load(change: str, value: str) -> None:
         connection.execute(f"ALTER SYSTEM {change}")
         connection.execute("SELECT pg_reload_conf()")
         until(lambda: connection.execute(SHOW_DURABILITY).fetchall() == [(value,)])
 
-    with closing(store._connections.connect()) as session:
-        load("SET synchronous_commit TO off", "off")
-        try:
-            assert session.execute(SHOW_DURABILITY).fetchall() == [("on",)]
-        finally:
-            load("RESET synchronous_commit", "on")
+    load(f"SET synchronous_commit TO {level}", level)
+    try:
+        with closing(store._connections.connect()) as session:
+            load("SET synchronous_commit TO off", "off")
+            assert session.execute(SHOW_DURABILITY).fetchall() == [(level,)]
+    finally:
+        load("RESET synchronous_commit", "on")
 
 
 def test_sessions_replace_only_the_setting_off_of_synchronous_commit(

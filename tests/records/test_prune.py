@@ -122,6 +122,18 @@ def test_a_free_marks_versions_again_that_a_clock_far_ahead_has_marked(world: Wo
     assert world.records.free("b1") == 3
 
 
+def test_a_process_whose_clock_is_days_behind_leaves_the_marks_of_versions_as_they_are(world: World) -> None:
+    now_ms = world.clock.wall_ms()
+    world.records.prune("b1", retain=2)
+    world.clock.now_ms -= 20 * 86_400_000
+    assert world.records.free("b1") == 0
+    world.clock.now_ms = now_ms
+    world.pass_seconds(OBSERVATION_SECONDS_MAX)
+    assert world.records.free("b1") == 0
+    world.pass_seconds(GRACE_SECONDS + 1)
+    assert world.records.free("b1") == 3
+
+
 def test_versions_of_each_prune_are_freed_after_the_grace_period_of_that_prune(world: World) -> None:
     world.records.prune("b1", retain=4)
     world.pass_seconds(400)

@@ -315,18 +315,18 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/homes.py",
-                "    if colon and not scheme and prefix.lower() in PREFIXES:\n",
+                "    if not scheme and MISTYPED.match(url):\n",
                 "    if False:\n",
             ),
         ),
-        ("tests/test_urls.py::test_a_url_without_two_slashes_is_refused",),
+        ("tests/test_urls.py::test_a_url_without_a_colon_and_two_slashes_is_refused",),
     ),
     Removal(
         "B727",
-        (Edit(SESSION, "        if process == self.info.backend_pid:\n", "        if process:\n"),),
+        (Edit(SESSION, "if self._process == self.info.backend_pid:", "if self._process:"),),
         (
             f"{TEST_POOLER}::test_a_pooler_that_gives_each_transaction_another_session_is_refused",
-            f"{TEST_POOLER}::test_a_commit_to_a_pooler_that_gives_each_transaction_another_session_is_refused",
+            f"{TEST_POOLER}::test_a_call_through_a_pooler_that_gives_each_transaction_another_session_is_unavailable",
         ),
     ),
     Removal(
@@ -336,12 +336,17 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B731",
-        (Edit(CONNECTIONS, "IN ('on', 'off')", "= 'off'"),),
+        (Edit(CONNECTIONS, "AS level\n", "AS level WHERE level = 'off'\n"),),
         (f"{TEST_STORE}::test_an_open_session_keeps_its_durability_if_the_server_loads_another_configuration",),
     ),
     Removal(
         "B732",
         (Edit(CONNECTIONS, '    "row_security": "off",\n', ""),),
         (f"{TEST_SESSIONS}::test_rows_that_a_policy_hides_from_the_role_are_an_error_and_not_absent",),
+    ),
+    Removal(
+        "B750",
+        (Edit(SESSION, "WAITS_FOR_STANDBY, [self._process]", "WAITS_FOR_STANDBY, [self.info.backend_pid]"),),
+        (f"{TEST_STANDBY}::test_a_commit_through_a_pooler_waits_for_the_standby_for_longer_too",),
     ),
 )

@@ -32,6 +32,8 @@ FIRST_SEEDS = {
     "decay: scrubbed values not looked up": 130,
     "folder: renamed aside to delete": 1729,
     "late commit does not put its blobs again": 74,
+    "log: commit without its second look": 453,
+    "log: marks set back by a process that is behind": 42,
     "log: write in doubt called refused after a minute": 741,
     "records: blobs collected while young": 371,
     "threads: decisions from a head that goes back": 207,

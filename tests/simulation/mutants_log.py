@@ -18,7 +18,7 @@ from stratalog.errors import (
 )
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log import Entry, append, commit, conditional_append, directory, head, lifecycle, plan, retention
+from stratalog.log import Entry, append, commit, conditional_append, directory, head, lifecycle, marks, plan, retention
 from stratalog.log.append import Appender, LogAppend
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, write_body
@@ -277,6 +277,9 @@ MUTANTS = (
         "deleted",
     ),
     _mutant(
+        "marks set back by a process that is behind", replaced(marks, "AHEAD_MS_MIN", marks.FREE_AFTER_MS), "deleted"
+    ),
+    _mutant(
         "observation rule ignored by writers",
         together(
             replaced(append, "OBSERVATION_SECONDS_MAX", AGES),
@@ -291,6 +294,7 @@ MUTANTS = (
         "observation rule ignored when the head is followed",
         replaced(head, "OBSERVATION_SECONDS_MAX", AGES),
         "acknowledged",
+        "honest-retry",
         "stale-answer",
         "real-time",
         "gapless",

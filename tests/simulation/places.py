@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
+from functools import partial
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.ports.index import NO_BLOBS, Item, Write, no_turn
@@ -155,13 +156,15 @@ class Place:
         restart: bool = True,
         background: bool = False,
         frees: bool = True,
+        marks: bool = True,
     ) -> None:
         """Run ``main`` in a new process. After a crash, run ``main`` again in another process with empty memory.
 
         With ``restart=False`` no process follows a crash. ``frees=False`` is for a process that neither marks nor frees
-        anything. The clock of this process may be hours off.
+        anything. The clock of this process may be hours off. ``marks=False`` is for a process that only frees. Its
+        clock may be hours behind.
         """
-        process = Process(self, name, far_clock=not frees)
+        process = Process(self, name, far_clock=not frees, is_behind=not marks)
         self._processes.append(process)
 
         def run() -> None:
@@ -169,20 +172,20 @@ class Place:
                 main(process)
             except Crash:
                 if restart and not self._stopped:
-                    self._restart(name, main, background, frees)
+                    self._restart(partial(self.start, name, main, background=background, frees=frees, marks=marks))
                 raise
 
         process.spawn(name, run, background=background)
 
-    def _restart(self, name: str, main: Callable[[Process], None], background: bool, frees: bool) -> None:
+    def _restart(self, start: Callable[[], None]) -> None:
         self.scheduler.counts.bump("restarts")
         delay_ms = int(self.scheduler.random.random() * RESTART_MS_MAX)
 
-        def start() -> None:
+        def start_again() -> None:
             if not self._stopped:
-                self.start(name, main, background=background, frees=frees)
+                start()
 
-        self.scheduler.later(delay_ms, start)
+        self.scheduler.later(delay_ms, start_again)
 
 
 class ActorTask:
@@ -230,21 +233,20 @@ class ActorTasks:
 class Process:
     """One process: its clock, its ports and its actors. A crash ends all actors of a process."""
 
-    def __init__(self, place: Place, name: str, *, far_clock: bool = False) -> None:
+    def __init__(self, place: Place, name: str, *, far_clock: bool = False, is_behind: bool = False) -> None:
         draw = place.scheduler.random.random
         weather = place.weather
         far_ms_max = weather.far_skew_ms_max if far_clock else 0
+        behind_ms_max = weather.far_skew_ms_max if is_behind else 0
         if far_ms_max:
             place.scheduler.counts.bump("clocks hours off")
         self.name = name
         self.place = place
         self.scheduler = place.scheduler
-        self.clock = SimulatedClock(
-            place.scheduler,
-            boot_ms=int(draw() * BOOT_MS_MAX),
-            skew_ms=int((2 * draw() - 1) * (far_ms_max or weather.skew_ms_max)),
-            jump_ms_max=far_ms_max or weather.jump_ms_max,
-        )
+        boot_ms, error = int(draw() * BOOT_MS_MAX), 2 * draw() - 1
+        skew_ms = -abs(error) * behind_ms_max if behind_ms_max else error * (far_ms_max or weather.skew_ms_max)
+        jump_ms_max = far_ms_max or weather.jump_ms_max
+        self.clock = SimulatedClock(place.scheduler, boot_ms=boot_ms, skew_ms=int(skew_ms), jump_ms_max=jump_ms_max)
         line = FaultyLine(place.scheduler, weather, self.crash)
         self.index = FaultyIndex(line, place.index)
         self.blobs = FaultyBlobs(line, place.blobs)

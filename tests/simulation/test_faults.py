@@ -224,8 +224,11 @@ def test_only_a_process_that_asks_for_a_far_clock_has_a_clock_that_is_hours_off(
     place = Place(Scheduler(7), Weather(far_skew_ms_max=FAR_SKEW_MS_MAX))
     far = [abs(Process(place, "writer", far_clock=True).clock.wall_ms() - place.clock.wall_ms()) for _ in range(20)]
     near = [abs(Process(place, "collector").clock.wall_ms() - place.clock.wall_ms()) for _ in range(20)]
+    behind = [Process(place, "laggard", is_behind=True).clock.wall_ms() - place.clock.wall_ms() for _ in range(20)]
     assert max(far) > 3_600_000
     assert max(near) == 0
+    assert min(behind) < -3_600_000
+    assert max(behind) <= 0
 
 
 def test_an_index_is_restored_across_a_commit_of_blobs_alone() -> None:

@@ -95,7 +95,7 @@ class LogWorld:
         self._create(log_place(self.place, self.settings), ORGANISATION, MAIN, draw.choice(("log", "model")))
         for role in self._roles():
             self.left[role.name] = role.turns
-            self.place.start(role.name, partial(self._run, role), frees=role.frees)
+            self.place.start(role.name, partial(self._run, role), frees=role.frees, marks=role.marks)
 
     def check(self) -> None:
         """Compare the answers, and the history that is still readable, with the commits."""
@@ -133,6 +133,11 @@ class LogWorld:
         for target in (log, self._any_log(process, log)):
             archive_segments(target, None if process.clock.random() < 0.7 else target.head().version // 2)
             free_segments(target)
+        sweep_deleted(log.environment, ORGANISATION)
+
+    def free(self, process: Process, log: Log) -> None:
+        """Free segments that were marked long ago, and sweep deleted logs."""
+        free_segments(self._any_log(process, log))
         sweep_deleted(log.environment, ORGANISATION)
 
     def snapshot(self, process: Process, log: Log) -> None:
@@ -209,6 +214,8 @@ class LogWorld:
             (0.3, [_Role("deleter", self.delete, 2, 0.8)]),
             (0.4, [_Role(f"namesake-{position}", self.namesake, 4, 0.2) for position in range(2)]),
         ]
+        if self.place.weather.far_skew_ms_max:
+            roles.append(_Role("laggard", self.free, 10, 0.3, marks=False))
         if draw() < 0.12:
             roles += [_Role(f"founder-{position}", self.found, FOUNDER_TURNS, 0.1) for position in range(2)]
         return roles + [role for chance, some in rare if draw() < chance for role in some]
@@ -367,13 +374,14 @@ class LogWorld:
 
 
 class _Role(msgspec.Struct, frozen=True):
-    """A role: its action, its number of turns, the chance of a pause before a turn, and whether it marks or frees."""
+    """A role: its action, its number of turns, the chance of a pause before a turn, and `Place.start`'s flags."""
 
     name: str
     turn: Callable[[Process, Log], None]
     turns: int
     pause: float
     frees: bool = True
+    marks: bool = True
 
 
 def content(write_id: str) -> Event:

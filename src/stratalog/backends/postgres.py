@@ -55,11 +55,11 @@ class PostgresStore:
         self.announcements = PostgresAnnouncements(self._connections, address.schema, clock)
 
     def create(self) -> list[str]:
-        """Create the missing schema and tables, and return their names. Raises Unsupported, Unavailable."""
+        """Create the missing schema and tables, and return their names. Raises Unsupported, Invalid, Unavailable."""
         return create_tables(self._connections, self._address.schema)
 
     def require(self) -> None:
-        """Raise Invalid if the schema has no store. Raises Unsupported, Unavailable."""
+        """Raise Invalid if the schema has no store, or for an unfit pooler. Raises Unsupported, Unavailable."""
         require_tables(self._connections, self._address.schema)
 
     def close(self) -> None:

@@ -23,6 +23,7 @@ __all__ = [
     "REPEATABLE",
     "STATEMENT_TRIES",
     "Connection",
+    "PoolerRefused",
     "PostgresConnections",
     "error_of",
     "idle_end",
@@ -49,9 +50,10 @@ SETTINGS = {
     # Only a warning reports that a wait for a standby was cancelled.
     "client_min_messages": "warning",
 }
-DURABLE_COMMITS = (
-    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('on', 'off')"
-)
+DURABLE_COMMITS = """
+    SELECT set_config('synchronous_commit', CASE level WHEN 'off' THEN 'on' ELSE level END, false)
+    FROM current_setting('synchronous_commit') AS level
+"""
 HAS_STANDBYS = "SELECT current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery()"
 
 # If the server's host vanishes, the kernel ends the connection after 30 seconds. The user timeout covers the time until
@@ -68,11 +70,6 @@ CONNECTION_DEFAULTS = {
 # The names of schemas and of documents may have any characters, in a database of any encoding.
 ENCODING = {"client_encoding": "UTF8"}
 
-POOLED = (
-    "a pooler gives each transaction another session, so the store would read and write other schemas; "
-    "use the pooler's session mode, or connect to the server itself"
-)
-
 # Serialization failures and deadlocks: PostgreSQL aborted the transaction, and the client may repeat it.
 REPEATABLE = frozenset({"40001", "40P01"})
 READ_ONLY = "25006"
@@ -83,6 +80,20 @@ CONNECTING = re.compile(r"^connection [^:]*: connection to server .*? failed: ")
 
 Result = TypeVar("Result")
 Connection = PostgresSession
+
+
+class PoolerRefused(Unavailable):
+    """A pooler gives each transaction another session, so the store would read and write other schemas.
+
+    A session may notice the pooler long after the store was opened. So this is an error that a port may raise. Only the
+    opening of a store raises Invalid instead.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a pooler gives each transaction another session, so the store would read and write other schemas; "
+            "use the pooler's session mode, or connect to the server itself"
+        )
 
 
 class PostgresConnections:
@@ -109,7 +120,7 @@ class PostgresConnections:
         close_in_child(self, "_opening", "_asking", "_pool", "_closed")
 
     def connect(self) -> Connection:
-        """Return a new connection, which the caller closes. Raises Unavailable, Closed, and Invalid behind a pooler."""
+        """Return a new connection, which the caller closes. Raises Unavailable, Closed."""
         self.check_open()
         try:
             connection = Connection.connect(self._conninfo, autocommit=True)
@@ -282,12 +293,12 @@ class PostgresConnections:
     def _set_up(self, connection: Connection) -> None:
         # Before the settings: they would change the sessions of other clients of the pooler.
         if connection.is_pooled():
-            raise Invalid(POOLED)
+            raise PoolerRefused
         settings = [
             *(sql.SQL("SET {} TO {}").format(sql.Identifier(name), value) for name, value in SETTINGS.items()),
             sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)),
-            # With `off`, the server acknowledges a commit before the commit is durable. Keep any other value. Set `on`
-            # too: otherwise an open session would take `off` from a configuration that the server loads later.
+            # With `off`, the server acknowledges a commit before the commit is durable. Set any other value to itself:
+            # otherwise an open session would take `off` from a configuration that the server loads later.
             sql.SQL(DURABLE_COMMITS),
         ]
         connection.execute(sql.SQL("; ").join(settings))

@@ -20,6 +20,9 @@ from stratalog.limits import POSTGRES_ANSWER_SECONDS_MAX, POSTGRES_WAIT_SECONDS_
 __all__ = ["REPLICATE", "PostgresSession"]
 
 WAIT_SECONDS = 0.1
+# A pooler that gives each transaction another session answers a second session at once, unless it is busy. Another
+# pooler may not answer before one of its sessions ends.
+POOLER_ANSWER_SECONDS_MAX = 0.5
 # The function of PostgreSQL that reports a cancelled wait for a standby.
 STANDBY_WAIT = "SyncRepWaitForLSN"
 # This transaction writes a message that nothing reads. Its commit waits until a standby has all commits up to its own.
@@ -42,6 +45,7 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
         super().__init__(*args, **kwargs)
         self._input = select.poll()
         self._input.register(self.pgconn.socket, select.POLLIN)
+        self._process = self.info.backend_pid
         self._cancelled_waits: list[str] = []
         self._is_replicating = False
         self.add_notice_handler(partial(_note_cancelled_wait, self._cancelled_waits))
@@ -72,18 +76,20 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
     def is_pooled(self) -> bool:
         """Return whether a pooler gave another session the server's process that this session uses.
 
-        A pooler states a process id of its own. So the method opens a second session only behind a pooler. If it cannot
-        open one, or if the pooler's processes are busy, it may miss the pooler, and returns False.
+        A pooler states a process id of its own. So the method opens a second session only behind a pooler. If no second
+        session can be opened, or the pooler does not answer it soon, the method may miss the pooler and return False.
         """
-        process = self._process()
-        if process == self.info.backend_pid:
+        self._process = self._current_process()
+        if self._process == self.info.backend_pid:
             return False
         try:
             # Some proxies, such as Amazon's RDS Proxy, leave a process to the session that changed a setting.
             self.execute(SET_MARK)
-            # The pooler gives a transaction the process that was used last, which is the one of this idle session.
-            with self._other_session() as other, other.transaction():
-                return other._process() == process or self._process() != process
+            with self._other_session() as other:
+                other.answer_seconds_max = POOLER_ANSWER_SECONDS_MAX
+                # The pooler gives a transaction the process that was used last, the one of this idle session.
+                with other.transaction():
+                    return other._current_process() == self._process or self._current_process() != self._process
         except psycopg.Error:
             return False
 
@@ -139,11 +145,11 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
         """Return whether the server says, in another session, that this session waits for a synchronous standby."""
         try:
             with self._other_session() as other:
-                return bool(other.execute(WAITS_FOR_STANDBY, [self.info.backend_pid]).fetchall())
+                return bool(other.execute(WAITS_FOR_STANDBY, [self._process]).fetchall())
         except psycopg.Error:
             return False
 
-    def _process(self) -> int:
+    def _current_process(self) -> int:
         """Return the id of the server's process that executes the session's statements now."""
         ((process,),) = self.execute(OWN_PROCESS).fetchall()
         return int(process)
@@ -151,13 +157,15 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
     def _other_session(self) -> closing[_Probe]:
         """Open another session on the same host. Raises psycopg.Error."""
         own = {part.keyword.decode(): part.val.decode() for part in self.pgconn.info if part.val is not None}
-        same: dict[str, Any] = {**own, "host": self.info.host, "port": self.info.port}
-        return closing(_Probe.connect(**same, autocommit=True))
+        # The question whether the host accepts writes would wait for a process of a pooler.
+        same: dict[str, Any] = {"host": self.info.host, "port": self.info.port, "target_session_attrs": "any"}
+        return closing(_Probe.connect(**{**own, **same}, autocommit=True))
 
     def _cancel(self) -> float:
-        """Ask the server to cancel the statement, which may take effect late or never. Return the seconds that it took.
+        """Ask the server to cancel the statement, which may take effect late or never. Return the seconds of silence.
 
-        The time limit needs libpq 17, which the binary of psycopg has.
+        A request that ends within its time limit counts as no silence. So a session with late ends may wait for nearly
+        twice `answer_seconds_max`. The time limit needs libpq 17, which the binary of psycopg has.
         """
         try:
             self.cancel_safe(timeout=POSTGRES_WAIT_SECONDS_MAX)

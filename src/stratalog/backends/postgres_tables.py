@@ -9,7 +9,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import sql
 
-from stratalog.backends.postgres_connections import Connection, PostgresConnections, error_of
+from stratalog.backends.postgres_connections import Connection, PoolerRefused, PostgresConnections, error_of
 from stratalog.errors import Invalid, Unavailable, Unsupported
 
 __all__ = ["create_tables", "require_tables"]
@@ -47,9 +47,9 @@ def create_tables(connections: PostgresConnections, schema: str) -> list[str]:
     """Create the schema and its tables if they do not exist. Return the names of the created objects.
 
     Several processes may call this function at once. A role without the right to create can open an existing store.
-    Raises Unsupported for a newer format, Unavailable.
+    Raises Unsupported for a newer format, Invalid behind a pooler that the store cannot use, Unavailable.
     """
-    connection = connections.connect()
+    connection = _connect(connections)
     try:
         with connection.transaction():
             # Without the lock, one of two processes that create the same schema would fail with a unique violation in
@@ -73,8 +73,11 @@ def create_tables(connections: PostgresConnections, schema: str) -> list[str]:
 
 
 def require_tables(connections: PostgresConnections, schema: str) -> None:
-    """Raise Invalid if the schema has no store, and Unsupported if the store has a newer format. Raises Unavailable."""
-    connection = connections.connect()
+    """Raise Invalid if the schema has no store, and Unsupported if the store has a newer format.
+
+    Raises Invalid behind a pooler that the store cannot use, Unavailable.
+    """
+    connection = _connect(connections)
     try:
         has_tables, _ = _exist(connection, schema)
         if not has_tables:
@@ -84,6 +87,13 @@ def require_tables(connections: PostgresConnections, schema: str) -> None:
         raise error_of(exc) from exc
     finally:
         connection.close()
+
+
+def _connect(connections: PostgresConnections) -> Connection:
+    try:
+        return connections.connect()
+    except PoolerRefused as exc:
+        raise Invalid(exc.message) from exc
 
 
 def _exist(connection: Connection, schema: str) -> tuple[bool, bool]:

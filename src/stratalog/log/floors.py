@@ -56,7 +56,8 @@ def _floor_of_segments(index: Index, parent: Parent, before: int) -> LogFloor:
     A floor within a segment is named by the segment's record: the deletion of the log has written it, see
     `floor_named`. Otherwise the floor follows from the segments. The record of a forgotten segment is deleted once its
     entries are freed. Every entry above the forgotten segments is stored. The floor of an ancestor with state is its
-    first snapshot at or above the last forgotten version.
+    first snapshot at or above the last forgotten version. Without state the floor is the first entry kept: no record
+    has the hash of the version before it.
     """
     segments = list(takewhile(lambda segment: segment.first <= parent.version, list_segments(index, parent.prefix)))
     forgotten = before

@@ -8,6 +8,9 @@ from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 __all__ = ["free_time_reached", "is_mark_ahead"]
 
 FREE_AFTER_MS = (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
+# A process that is behind by less than this leaves the marks of right clocks as they are. If it set a mark back to its
+# own time, a process with a right clock would free the items at once.
+AHEAD_MS_MIN = 30 * 86_400_000
 
 
 def free_time_reached(clock: Clock, marked_ms: int) -> bool:
@@ -19,5 +22,6 @@ def is_mark_ahead(clock: Clock, marked_ms: int) -> bool:
     """Return whether a mark is so far in the future that a clock was wrong when the mark was made.
 
     Such a mark proves nothing about its age: it may be a second old. So its items are marked again, and freed later.
+    With a smaller lead the items are freed once the time of the mark has come, and the grace period is over.
     """
-    return marked_ms - clock.wall_ms() > FREE_AFTER_MS
+    return marked_ms - clock.wall_ms() > AHEAD_MS_MIN

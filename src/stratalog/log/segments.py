@@ -49,9 +49,9 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the segment's entries are deleted from the index."""
 
     base: int = 0
-    """The version of the base, if a rise of the floor made this the first kept segment; else 0.
+    """The floor, if a rise of the floor made this the first kept segment, and this was not the log's last segment.
 
-    It is also 0 if this was the log's last segment at that rise.
+    The deletion of a log stores the floor in the segment that contains it, also in the last segment. Otherwise 0.
     """
 
 

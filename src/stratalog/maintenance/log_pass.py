@@ -66,10 +66,10 @@ def maintain_log(
             report(_archivable(segments, bound, floor))
         else:
             archive_segments(log, bound, stop, report)
-    clock = log.environment.clock
+    clock, present = log.environment.clock, [segment for segment in segments if not segment.freed]
     if dry_run:
-        done["freed_segments"] += sum(is_due(clock, segment) for segment in segments)
-    elif any(is_due(clock, segment) or is_mark_ahead(clock, segment.marked_ms) for segment in segments):
+        done["freed_segments"] += sum(is_due(clock, segment) for segment in present)
+    elif any(is_due(clock, segment) or is_mark_ahead(clock, segment.marked_ms) for segment in present):
         report = partial(_count, done, "freed_segments")
         _ = document.free_segments(stop, report) if document else free_segments(log, stop, report)
 
