@@ -260,7 +260,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/aws/listeners.py",
-                "        encode_presence(state)\n        name =",
+                "        check_presence(state)\n        name =",
                 "        encode(state)\n        name =",
             ),
         ),
@@ -273,8 +273,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/aws/listeners.py",
-                "len(shown) >= GATEWAY_SHOWN_MAX:\n            return\n",
-                'len(shown) >= GATEWAY_SHOWN_MAX:\n            raise Forbidden("too many connections send presence")\n',
+                "shown >= GATEWAY_SHOWN_MAX:\n                return\n",
+                'shown >= GATEWAY_SHOWN_MAX:\n                raise Forbidden("too many send presence")\n',
             ),
         ),
         (f"{OF_SOCKETS}::test_a_connection_above_the_limit_of_shown_connections_stays_open_and_is_not_shown",),
