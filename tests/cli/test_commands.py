@@ -316,8 +316,18 @@ def test_verify_of_a_store_continues_after_a_history_whose_version_is_forgotten(
     ]
 
 
-def test_an_error_during_verify_loses_no_result(budget: Run) -> None:
-    assert "verified  acme/budget" in budget("verify", "--quick", "acme/budget", "acme/other", code=3).stdout
+@pytest.mark.parametrize(("options", "line"), [([], "missing entry acme/events"), (["--quick"], "missing version 1")])
+def test_an_error_during_verify_loses_no_result(budget: Run, options: list[str], line: str) -> None:
+    with stratalog.open("store") as store:
+        log = store.create_log("acme", "events")
+        log.append(stratalog.Event("seen", 1))
+        log.append(stratalog.Event("seen", 2))
+        store.environment.index.commit([Delete(entries_partition(log.record.prefix, 1), number(1))])
+    assert "verified  acme/budget" in budget("verify", *options, "acme/budget", "acme/other", code=3).stdout
+    result = budget("verify", *options, "acme/events", "acme/other", code=6)
+    assert "FAILED  acme/events" in result.stdout
+    assert line in result.stdout
+    assert "log not found" in result.stderr
 
 
 def test_verify_proves_logs_and_records_too(budget: Run) -> None:
