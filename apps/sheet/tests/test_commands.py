@@ -93,6 +93,12 @@ def test_a_time_before_the_first_version_is_refused_with_the_time_of_that_versio
     plan("fork", "acme/plan", "acme/what-if", "--at", "0", code=3)
 
 
+def test_an_unknown_tab_is_refused_with_the_names_of_the_tabs(plan: Run) -> None:
+    for command in (["get", "acme/plan", "B2"], ["set", "acme/plan", "B2", "6"], ["history", "acme/plan", "B2"]):
+        assert "sheet='Sheet9' known='Sheet1'" in plan(*command, "--tab", "Sheet9", code=3).output
+    assert "known='Sheet1'" in plan("export", "acme/plan", "out.csv", "--tab", "Sheet9", code=3).output
+
+
 def test_a_sheet_is_renamed(plan: Run) -> None:
     assert plan("rename", "acme/plan", "Budget", "--author", "cid").output == "the title of acme/plan is “Budget”\n"
     (listed,) = [json.loads(line) for line in plan("list", "--json").output.splitlines()]
