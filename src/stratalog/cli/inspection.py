@@ -170,6 +170,8 @@ def show_repair(session: Session, named: Iterable[HistoryName] | None, dry_run: 
             click.echo(f"{'would repair' if dry_run else 'repaired'} {damage.kind} {damage.key}")
         _show_damages(remaining)
         click.echo(f"{'would repair' if dry_run else 'repaired'} {len(repaired)}, cannot repair {len(remaining)}")
+        if remaining:
+            note("a backup may have the rest: stratalog restore BACKUPS --name ORGANISATION/NAME --as NEW-NAME")
     if remaining:
         raise Failed(DAMAGED)
 

@@ -234,6 +234,8 @@ def _say_collected(session: Session, report: CollectionReport, dry_run: bool) ->
 def _say_maintained(report: MaintenanceReport, dry_run: bool) -> None:
     counts = {name: value for name, value in msgspec.to_builtins(report).items() if type(value) is int}
     rows = [[f"{value:,}", name.replace("_", " ")] for name, value in counts.items()]
+    if dry_run:
+        click.echo("a dry run changes nothing; a pass would have this result:")
     print_table(rows, right=[0])
     for key in report.garbage if dry_run else ():
         click.echo(key)
