@@ -70,7 +70,8 @@ def archive(session: Session, document: str, upto: str | None) -> None:
 def forget(session: Session, document: str, below: str) -> None:
     """Forget the versions below a given version, unless a fork needs them.
 
-    The command first verifies the oldest state to keep.
+    The command first verifies the oldest state to keep. It does not ask applications: an application may have promised
+    to keep older versions, as a table does with --keep-days.
     """
     opened = session.document(document)
     version = version_of(opened, below) or 0
