@@ -458,6 +458,18 @@ def test_verify_names_each_damaged_object_and_resume_skips_finished_histories(bu
     assert (damage["kind"], damage["fault"], damage["derivable"]) == ("value", "damaged", False)
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_resumed_verification_reports_the_damage_of_finished_histories_again(
+    budget: Run, tmp_path: Path, options: list[str]
+) -> None:
+    with stratalog.open("store") as store:
+        prefix = store.document("acme", "budget").log.record.prefix
+        store.environment.index.commit([Delete(entries_partition(prefix, 1), number(1))])
+    for _ in range(2):
+        shown = budget("verify", "--resume", str(tmp_path / "finished"), *options, code=6).stdout
+        assert f"{entries_partition(prefix, 1)} {number(1)}" in shown
+
+
 def test_export_and_import_keep_every_version(budget: Run) -> None:
     assert "exported acme/budget at version 3" in budget("export", "acme/budget", "out.jsonl").stdout
     assert "version 3" in budget("import", "acme/again", "out.jsonl").stdout

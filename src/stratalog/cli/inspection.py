@@ -104,6 +104,8 @@ def inspect_histories(
     with shown_results(session) as results:
         for line in finished:
             results.add_damages(line.damages)
+            if session.json and line.damages:
+                print_json(_plain_result(line.history, line.damages))
         for history, report in reports_of(session, left, inspect_history, upto, results, of_store=of_store):
             results.add_damages(report.damages)
             if resume is not None:
@@ -192,15 +194,14 @@ def _counted(histories: Iterable[HistoryName], step: Callable[[int], None]) -> I
         step(1)
 
 
+def _plain_result(history: HistoryName, damages: Sequence[StoredDamage]) -> dict[str, Any]:
+    name = f"{history.organisation}/{history.name}"
+    return {"name": name, "kind": history.kind, "verified": not damages, "damages": damages}
+
+
 def _plain(report: HistoryInspection) -> dict[str, Any]:
     chain = report.chain
-    plain: dict[str, Any] = {
-        "name": f"{report.history.organisation}/{report.history.name}",
-        "kind": report.kind,
-        "verified": not report.damages,
-        "bytes_read": report.bytes_read,
-        "damages": report.damages,
-    }
+    plain = _plain_result(report.history, report.damages) | {"kind": report.kind, "bytes_read": report.bytes_read}
     if chain is not None:
         plain |= {"origin": chain.origin, "start": chain.start, "version": chain.version, "hash": chain.hash.hex()}
         plain |= {"redacted": chain.redacted, "findings": chain.findings}
