@@ -95,7 +95,7 @@ test-retries:
 test-tampering:
 	$(python) -m tests.tampering --alterations 1000 --seed $(COMMIT_SEED)
 
-test-quick: ready-dev ## for use while you edit: 500 seeds, and the tests without emulators, browser, killed processes and coverage
+test-quick: ready-dev ## for use while you edit: 500 seeds, and the tests that are not slow and need no emulator, PostgreSQL or browser
 	$(python) -m tests.simulation.simulate --seeds $(QUICK_SEEDS) --seed $(COMMIT_SEED)
 	$(python) -m pytest -q $(in_parallel) --quick
 

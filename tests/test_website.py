@@ -5,22 +5,26 @@ The build generates the reference from the code. So the reference has every publ
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import sys
 from pathlib import Path
 
 import click
 import pytest
+from sphinx.util.inspect import stringify_signature
 
 from scripts.website import __main__ as website
 from scripts.website.__main__ import render
 from scripts.website.command_reference import command_pages, entire_program
-from scripts.website.docstrings import as_markup, without_modules
+from scripts.website.docstrings import as_markup, with_named_defaults, without_modules
 from scripts.website.http_reference import http_pages, openapi_document
 from scripts.website.links import faults
 from scripts.website.navigation import GROUPS, grouped
 from scripts.website.pages import repository_pages, rewritten
 from scripts.website.python_reference import MODULES, names_of, python_pages, with_submodules
+from stratalog import Rules
+from stratalog.server import Application
 from tests.processes import ROOT, run
 
 BUILD_SECONDS_MAX = 300
@@ -164,6 +168,14 @@ def test_every_public_name_is_in_the_python_reference() -> None:
         if f":: {name}.{each}\n" in text
     }
     assert values - shown == set()
+
+
+def test_a_signature_in_the_python_reference_names_the_default_mutators() -> None:
+    for struct in (Application, Rules):
+        signature = stringify_signature(inspect.signature(struct))
+        assert "mappingproxy" in signature
+        assert " = BUILT_IN_MUTATORS" in with_named_defaults(struct, signature)
+        assert "mappingproxy" not in with_named_defaults(struct, signature)
 
 
 def test_every_call_is_in_the_http_reference() -> None:

@@ -1,20 +1,26 @@
-"""Converts our docstrings to the markup that Sphinx reads: lists of modules, and headings."""
+"""Converts our docstrings to the markup that Sphinx reads, and defaults in signatures to their names."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["as_markup", "connect"]
+import msgspec
+from sphinx.util.inspect import object_description
+
+__all__ = ["as_markup", "connect", "with_named_defaults"]
 
 UNDERLINE = re.compile(r"^-{3,}$")
 MODULE_LINE = re.compile(r"^(\w+)  +(\S.*)$")
 
 
 def connect(app: Any) -> None:
-    """Register `as_markup` for every docstring."""
+    """Register `as_markup` for every docstring, and `with_named_defaults` for every signature."""
     app.connect("autodoc-process-docstring", _process)
+    app.connect("autodoc-process-signature", _process_signature)
 
 
 def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -24,6 +30,26 @@ def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: li
     if what in ("data", "attribute") and "\n".join(lines).strip() == inspect.getdoc(type(thing)):
         lines.clear()
     lines[:] = as_markup(lines)
+
+
+def _process_signature(
+    app: Any, what: str, name: str, thing: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    if signature is not None and inspect.isclass(thing) and issubclass(thing, msgspec.Struct):
+        signature = with_named_defaults(thing, signature)
+    return signature, returns
+
+
+def with_named_defaults(struct: type[msgspec.Struct], signature: str) -> str:
+    """Name each mapping and function among the defaults that has a name in the module of ``struct``.
+
+    Sphinx shows defaults as in the source, but reads no source of the signature that a Struct has.
+    """
+    defaults = [default for default in struct.__struct_defaults__ if isinstance(default, Mapping) or callable(default)]
+    for name, value in vars(sys.modules[struct.__module__]).items():
+        if any(value is default for default in defaults):
+            signature = signature.replace(f"= {object_description(value)}", f"= {name}")
+    return signature
 
 
 def without_modules(lines: list[str]) -> list[str]:

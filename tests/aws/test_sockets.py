@@ -146,7 +146,18 @@ def test_a_connection_above_the_limit_of_shown_connections_stays_open_and_is_not
     assert room.held.closed == []
     assert room.listening() == ["a", "b"]
     room.take("message", "a", type="presence", state="again")
-    assert [message for _, message in room.held.posted if isinstance(message, Here)][-1] == Here({"a": "again"})
+    assert room.held.posted[-1][1] == Here({"a": "again"})
+
+
+def test_a_connection_that_is_shown_above_the_limit_can_change_its_state(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for id in ("a", "b"):
+        room.hello(id)
+        room.take("message", id, type="presence", state=id)
+    monkeypatch.setattr(gateway_listeners, "GATEWAY_SHOWN_MAX", 1)  # as if both had joined at the same time
+    room.take("message", "a", type="presence", state="again")
+    assert room.held.posted[-1][1] == Here({"a": "again", "b": "b"})
 
 
 def test_the_presence_of_a_vanished_connection_is_removed(room: Room) -> None:

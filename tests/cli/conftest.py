@@ -33,5 +33,5 @@ def budget(run: Run) -> Run:
     run("create", "acme/budget")
     run("mutate", "acme/budget", "put", "key=cells/C2", "value=100", "--client", "ada")
     run("mutate", "acme/budget", "put", '{"key": "cells/C2", "value": 105}', "--client", "bob", "--id", "1")
-    run("mutate", "acme/budget", "inc", "key=cells/C2", "by=x", code=1)
+    run("mutate", "acme/budget", "append", "key=cells/C2", "item=1", code=1)
     return run

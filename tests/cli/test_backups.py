@@ -61,7 +61,8 @@ def test_a_restore_to_a_time_before_the_first_write_says_that_the_store_is_empty
 def test_a_restore_of_a_record_alone_is_refused_with_the_reason(budget: Run) -> None:
     budget("records", "put", "acme/report", "-", typed="one")
     budget("backup", "b")
-    assert "whole store" in budget("restore", "b", "--name", "acme/report", "--as", "copy", code=2).stderr
+    for options in (["--as", "copy"], ["--version", "1"], ["--time", "2026-01-01"]):
+        assert "whole store" in budget("restore", "b", "--name", "acme/report", *options, code=2).stderr
 
 
 def test_a_version_is_restored_beside_the_document(budget: Run) -> None:

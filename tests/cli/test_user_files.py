@@ -139,6 +139,11 @@ def test_an_existing_file_that_cannot_be_replaced_stays_unchanged_with_an_error(
         out.write(b"new")
 
 
+def test_an_output_file_without_a_name_is_refused(report: Run) -> None:
+    answer = report("records", "get", "acme/report", "--output", "", code=2)
+    assert "the name of the output file is empty" in answer.stderr
+
+
 def test_checkpoint_key_does_not_overwrite_an_existing_file(report: Run) -> None:
     answer = report("checkpoint-key", "example.com/ledger", "out", code=2)
     assert "out exists" in answer.stderr

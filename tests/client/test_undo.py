@@ -192,6 +192,22 @@ def test_undo_of_a_lost_mutation_is_rejected() -> None:
     assert client.get("k") == 1
 
 
+def test_a_mutation_is_undone_once_unless_its_undo_was_undone_or_rejected() -> None:
+    client = Client(InProcess(new_document()))
+    handle = client.mutate("inc", {"key": "k", "by": 5})
+    (undone,) = client.undo(handle)
+    with pytest.raises(Rejected, match="already undone"):
+        client.undo(handle)
+    assert client.get("k") == 0
+    client.undo(undone)
+    assert client.get("k") == 5
+    (again,) = client.undo(handle)
+    assert client.get("k") == 0
+    assert handle.is_undone
+    again.status = "rejected"
+    assert not handle.is_undone
+
+
 def test_an_undo_can_be_undone() -> None:
     client = Client(InProcess(new_document()))
     client.mutate(*put(1))

@@ -95,6 +95,7 @@ def test_a_number_added_to_a_text_is_a_rejection_that_is_committed(document: str
     [
         ("putt", {"key": "a", "value": 1}, "no such mutator mutator='putt' known='append, del, inc, patch, put'"),
         ("put", {"key": "a", "valeu": 1}, "an argument is missing: value mutator='put'"),
+        ("inc", {"key": "a", "by": "1"}, "an argument must be a number: by mutator='inc'"),
         ("inc", {"key": "a", "bye": 1}, "an argument is unknown: bye mutator='inc'"),
         ("del", ["a"], "arguments must be an object mutator='del'"),
     ],

@@ -425,6 +425,28 @@ def test_a_log_whose_floor_rises_during_each_reading_is_intact(monkeypatch: pyte
         assert report.chain.start == log.floor() == 8
 
 
+def test_an_inspection_whose_log_is_forgotten_meanwhile_begins_again_without_earlier_damages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = stratalog.LogSettings(segment_entries_target=4)
+    with stratalog.open("memory:", settings=settings, clock=ManualClock()) as store:
+        log, history = store.create_log("acme", "log"), HistoryName("log", "acme", "log")
+        for count in range(24):
+            log.append([Event("fact", [count, "x" * 40_000])])
+        store.environment.index.commit([Put(Item(entries_partition(log.record.prefix, 1), number(2), {}))])
+        steps = iter((0, 0, 8))  # the floor rises after the damaged version was read
+
+        def forget(count: int) -> None:
+            if risen := next(steps, 0):
+                raise_floor(log, risen)
+
+        assert look(store, history, progress=forget).damages == ()
+        monkeypatch.setattr("stratalog.maintenance.inspection.VERIFY_ATTEMPTS_MAX", 1)
+        steps = iter((16,))
+        with pytest.raises(VersionForgotten, match="during each attempt"):
+            look(store, history, progress=forget)
+
+
 def test_an_inspection_of_a_nonexistent_record_raises_not_found() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         store.records("acme").put("report", b"body")

@@ -260,7 +260,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/aws/listeners.py",
-                "        encode_presence(state)\n        name =",
+                "        check_presence(state)\n        name =",
                 "        encode(state)\n        name =",
             ),
         ),
@@ -273,10 +273,22 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/aws/listeners.py",
-                "len(shown) >= GATEWAY_SHOWN_MAX:\n            return\n",
-                'len(shown) >= GATEWAY_SHOWN_MAX:\n            raise Forbidden("too many connections send presence")\n',
+                "shown >= GATEWAY_SHOWN_MAX:\n                return\n",
+                'shown >= GATEWAY_SHOWN_MAX:\n                raise Forbidden("too many send presence")\n',
             ),
         ),
         (f"{OF_SOCKETS}::test_a_connection_above_the_limit_of_shown_connections_stays_open_and_is_not_shown",),
     ),
+    Removal(
+        "B761",
+        (
+            Edit(
+                "src/stratalog/client/replica.py",
+                "        if mutation.is_undone:\n",
+                "        if False:\n",
+            ),
+        ),
+        ("tests/client/test_undo.py::test_a_mutation_is_undone_once_unless_its_undo_was_undone_or_rejected",),
+    ),
+    Removal("B761", (Edit(f"{WEB}/undo.js", "if (isUndone)", "if (false)"),), IN_NODE),
 )

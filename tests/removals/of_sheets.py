@@ -750,4 +750,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{TESTS}/test_engine.py::test_a_closed_pool_starts_no_engine",),
     ),
+    Removal(
+        "B760",
+        (
+            Edit(
+                f"{SHEET}/commands.py",
+                "opened.version if version is None else version",
+                "version or opened.version",
+            ),
+        ),
+        (f"{TESTS}/test_commands.py::test_a_time_before_the_first_version_is_refused_with_the_time_of_that_version",),
+    ),
 )

@@ -99,7 +99,7 @@ test("a presence over 1 KiB, beyond 64 bits or without a JSON form is not sent; 
     assert.throws(() => live.show(state), { code: "limit-exceeded" });
   }
   opened[0].say({ type: "ready", id: "me", version: 1 });
-  for (const number of [2 ** 64, -(2 ** 63) - 2048, 1e20]) {
+  for (const number of [2 ** 64, -(2 ** 63), 1e20]) {
     assert.throws(() => live.show({ number }), { code: "invalid" });
   }
   live.show(Array(113).fill(0.5));

@@ -244,6 +244,21 @@ test("a mutation that the browser cannot store is not shown, and the next one is
   assert.deepEqual(seen, ["k", "k"]);
 });
 
+test("a mutation is undone once, unless its undo was itself undone or rejected", async () => {
+  const replica = new Replica(newLocal(new Database(), cookie(1)));
+  const counted = await replica.mutate("inc", { key: "k", by: 5 });
+  const undo = replica.undo(counted);
+  await assert.rejects(replica.undo(counted), { name: "Rejected", reason: "the mutation is already undone" });
+  assert.equal(replica.get("k"), 0);
+  const [undone] = await undo;
+  await replica.undo(undone);
+  assert.equal(replica.get("k"), 5);
+  const [again] = await replica.undo(counted);
+  assert.deepEqual([replica.get("k"), counted.isUndone], [0, true]);
+  again.end("rejected", "the server refused it");
+  assert.equal(counted.isUndone, false);
+});
+
 test("after a reload, a client whose group is another principal's leaves the group with its mutations", async () => {
   for (const [value, sent] of [
     ["g", NEVER],

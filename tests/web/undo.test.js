@@ -7,6 +7,7 @@ const mutation = (name, args, before, after) => ({
   name,
   args,
   status: "applied",
+  isUndone: false,
   effect: { before: new Map([["a", before]]), after: new Map([["a", after]]) },
 });
 const undone = (current, ...made) => inverse(mutation(...made), () => current, true);

@@ -85,6 +85,20 @@ def test_a_version_is_named_listed_restored_and_forked(plan: Run) -> None:
     assert [(one["name"], one["title"]) for one in listed] == [("plan", "Plan"), ("what-if", "What if")]
 
 
+def test_a_time_before_the_first_version_is_refused_with_the_time_of_that_version(plan: Run) -> None:
+    for command in (["get", "acme/plan", "B2"], ["fork", "acme/plan", "acme/what-if"]):
+        refused = plan(*command, "--at", "2020-01-01", code=3).output
+        assert "there was no version at that time" in refused
+        assert "time='2020-01-01' first='2" in refused
+    plan("fork", "acme/plan", "acme/what-if", "--at", "0", code=3)
+
+
+def test_an_unknown_tab_is_refused_with_the_names_of_the_tabs(plan: Run) -> None:
+    for command in (["get", "acme/plan", "B2"], ["set", "acme/plan", "B2", "6"], ["history", "acme/plan", "B2"]):
+        assert "sheet='Sheet9' known='Sheet1'" in plan(*command, "--tab", "Sheet9", code=3).output
+    assert "known='Sheet1'" in plan("export", "acme/plan", "out.csv", "--tab", "Sheet9", code=3).output
+
+
 def test_a_sheet_is_renamed(plan: Run) -> None:
     assert plan("rename", "acme/plan", "Budget", "--author", "cid").output == "the title of acme/plan is “Budget”\n"
     (listed,) = [json.loads(line) for line in plan("list", "--json").output.splitlines()]

@@ -23,7 +23,7 @@ from stratalog.keys import NAME_SORT, connection_partition, escape, listeners_pa
 from stratalog.limits import GATEWAY_CONNECTION_SECONDS_MAX, GATEWAY_SHOWN_MAX
 from stratalog.log import Environment
 from stratalog.ports.index import Absent, Attribute, Condition, Delete, Equals, Item, Put
-from stratalog.protocol.live import FromServer, Here, encode_presence
+from stratalog.protocol.live import FromServer, Here, check_presence
 
 __all__ = ["ANNOUNCE_SECONDS_MAX", "Connections", "GatewayListener", "Listeners"]
 
@@ -122,19 +122,20 @@ class Listeners:
     def show(self, id: str, state: Value) -> None:
         """Show a connection's state to the other listeners, or no state for None.
 
-        If too many other connections show a state, the connection stays open, and its state is not shown. Raises
-        Forbidden before hello, and the errors of `encode_presence`.
+        If too many connections show a state, a new one stays open, and its state is not shown. Connections that begin
+        at the same time can exceed the limit. Raises Forbidden before hello, and the errors of `check_presence`.
         """
-        encode_presence(state)
+        check_presence(state)
         name = self.name_of(id)
         item = self._index.get(listeners_partition(*name), escape(id)) if name else None
         if name is None or item is None:
             raise Forbidden("a connection must send hello first")
-        shown = [listener.id for listener in self._all(name, True) if listener.state is not None and listener.id != id]
-        # Do not close the connection: its client would connect again at once, and show its state again.
-        if state is not None and len(shown) >= GATEWAY_SHOWN_MAX:
-            return
         known = _listener(item)
+        if state is not None and known.state is None:
+            shown = sum(listener.state is not None for listener in self._all(name, True))
+            # Do not close the connection: its client would connect again at once, and show its state again.
+            if shown >= GATEWAY_SHOWN_MAX:
+                return
         with suppress(ConditionFailed):  # the connection has left meanwhile
             self._put(name, msgspec.structs.replace(known, state=state), Equals("e", known.expires_ms))
         self._send_shown(name)

@@ -194,14 +194,14 @@ def _restore_single(
     index = source.environment.index
     if time_ms is not None:
         index = CutIndex(source.environment, time_ms=time_ms)
-    elif version is not None:
-        prefix = require_name(index, organisation, log).prefix
-        index = CutIndex(source.environment, prefix=prefix, version=version)
-    cut = store_over(index, repository, manifest)
-    if read_name(index, organisation, log) is None and _is_record(cut, organisation, log):
+    if read_name(index, organisation, log) is None and _is_record(source, organisation, log):
         raise Invalid(
             "a record is only restored with its whole store; restore that, and read the record there", name=name
         )
+    if version is not None:
+        prefix = require_name(index, organisation, log).prefix
+        index = CutIndex(source.environment, prefix=prefix, version=version)
+    cut = store_over(index, repository, manifest)
     with progress(f"restoring {name}", None) as step:
         made = restore_log(cut, organisation, log, session.open(create=True), new_name or log, step)
     head = session.open().log(organisation, made.name).head()

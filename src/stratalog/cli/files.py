@@ -46,9 +46,11 @@ def output_file(path: str | Path) -> Iterator[BinaryIO]:
 
     After an error of the block an existing file is unchanged, and a missing file stays missing. A symbolic link stays a
     link. A device, a pipe or an open descriptor such as ``/dev/stdout`` is written directly. Raises Invalid if ``path``
-    is an existing file that cannot be replaced in its folder. Any other error of the file is an OSError
+    is empty, or is an existing file that cannot be replaced in its folder. Any other error of the file is an OSError
     that names ``path``.
     """
+    if not str(path):
+        raise Invalid("the name of the output file is empty", file="")
     descriptor = _descriptor_of(str(path))
     if descriptor is not None or (Path(path).exists() and not Path(path).is_file()):
         with _opened(path, descriptor) as out:

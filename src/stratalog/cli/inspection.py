@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
-from stratalog.cli.output import note, print_json, progress, size_text, table_of_results
-from stratalog.cli.program import DAMAGED, MISSING, Failed
+from stratalog.cli.output import note, print_json, print_table, progress, size_text
+from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, MISSING, NOT_PROVABLE, Failed
 from stratalog.cli.session import Session
-from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.errors import Invalid, NotFound, StratalogError, VersionForgotten
 from stratalog.maintenance.damage import StoredDamage
 from stratalog.maintenance.inspection import (
     HistoryInspection,
@@ -26,9 +27,12 @@ from stratalog.maintenance.repair import repair_histories, repair_store
 from stratalog.maintenance.verification import HistoryName, is_deleted
 from stratalog.store import Store
 
-__all__ = ["inspect_histories", "reports_of", "show_damages", "show_repair"]
+__all__ = ["VerificationResults", "inspect_histories", "reports_of", "show_repair", "shown_results"]
 
 R = TypeVar("R")
+
+FAULTS = (CONTRADICTED, DAMAGED, FAILED)
+"""The exit codes of the faults that a verification can find, worst first."""
 
 LINE_START = b'{"history":'
 """The beginning of each `FinishedHistory` in JSON."""
@@ -41,46 +45,79 @@ class FinishedHistory(msgspec.Struct):
     damages: tuple[StoredDamage, ...] = ()
 
 
+class VerificationResults:
+    """The results of a verification until now: the rows of their table, their damages, and their exit codes."""
+
+    def __init__(self) -> None:
+        self.rows: list[Sequence[str]] = []
+        self.damages: list[StoredDamage] = []
+        self.codes: set[int] = set()
+
+    def add_damages(self, damages: Sequence[StoredDamage]) -> None:
+        """Add damages, and the exit code of damage if there are any."""
+        self.damages += damages
+        if damages:
+            self.codes.add(DAMAGED)
+
+    def worst(self, worst_first: Sequence[int]) -> int:
+        """Return the first of the given exit codes that a result has; 0 if none has."""
+        return next((code for code in worst_first if code in self.codes), 0)
+
+
+@contextmanager
+def shown_results(session: Session) -> Iterator[VerificationResults]:
+    """Yield the results, without any. At the end, and at an error, print their table and a line for each damage.
+
+    Raises Failed with the worst exit code. If an error ends the verification, a fault found before decides the code.
+    """
+    results = VerificationResults()
+    try:
+        yield results
+    except StratalogError as exc:
+        if code := results.worst(FAULTS):
+            raise Failed(code) from exc
+        raise
+    finally:
+        if results.rows:
+            print_table(results.rows)
+        if not session.json:
+            _show_damages(results.damages)
+    if code := results.worst((*FAULTS, NOT_PROVABLE, MISSING)):
+        raise Failed(code)
+
+
 def inspect_histories(
     session: Session, histories: Iterable[HistoryName], upto: int | None, resume: Path | None, *, of_store: bool
 ) -> None:
     """Inspect the histories in order.
 
     With ``of_store`` they are all histories of the store. Then skip a log that was deleted since it was listed, and
-    without ``upto`` inspect also the items outside histories. If the version ``upto`` of a log is forgotten, report
-    that, and continue.
+    without ``upto`` inspect also the items outside histories.
     ``resume`` is a file of finished histories. The command skips these histories and reports their damage again. The
-    command appends each newly finished history to the file. Raises Failed with the exit code DAMAGED if there is
-    damage, and MISSING if a version ``upto`` is forgotten.
+    command appends each newly finished history to the file. Raises Failed, see `shown_results`.
     """
     finished = _read_finished(resume)
-    damages = [damage for line in finished for damage in line.damages]
     passed = {line.history for line in finished}
     if passed:
         note(f"skipped {len(passed)} histories that {resume} lists as finished")
-    is_complete, store = True, session.open()
     left = (history for history in histories if history not in passed)
-    with table_of_results() as rows:
-        for history, report in reports_of(session, left, inspect_history, upto, rows, of_store=of_store):
-            if report is None:
-                is_complete = False
-                continue
-            damages += report.damages
+    with shown_results(session) as results:
+        for line in finished:
+            results.add_damages(line.damages)
+            if session.json and line.damages:
+                print_json(_plain_result(line.history, line.damages))
+        for history, report in reports_of(session, left, inspect_history, upto, results, of_store=of_store):
+            results.add_damages(report.damages)
             if resume is not None:
                 _add_finished(resume, FinishedHistory(history, report.damages))
             if session.json:
                 print_json(_plain(report))
             else:
-                rows.append(_row(report))
-        around = inspect_store(store) if of_store and upto is None else ()
-    if session.json and around:
-        print_json({"name": "", "kind": "store", "verified": False, "damages": around})
-    if damages or around:
-        if not session.json:
-            show_damages([*damages, *around])
-        raise Failed(DAMAGED)
-    if not is_complete:
-        raise Failed(MISSING)
+                results.rows.append(_row(report))
+        around = inspect_store(session.open()) if of_store and upto is None else ()
+        results.add_damages(around)
+        if session.json and around:
+            print_json({"name": "", "kind": "store", "verified": False, "damages": around})
 
 
 def reports_of(
@@ -88,14 +125,15 @@ def reports_of(
     histories: Iterable[HistoryName],
     read: Callable[[Store, HistoryName, int | None, Progress], R],
     upto: int | None,
-    rows: list[Sequence[str]],
+    results: VerificationResults,
     *,
     of_store: bool,
-) -> Iterator[tuple[HistoryName, R | None]]:
+) -> Iterator[tuple[HistoryName, R]]:
     """Read the histories in order, and yield the report of each.
 
-    The report is None if the version ``upto`` is forgotten. Then the reason is printed as JSON, or added to the table's
-    ``rows``. With ``of_store``, skip a log that was deleted since it was listed.
+    A log has no report if its version ``upto`` is forgotten, or if its floor rose during each attempt to read it. Then
+    the reason is printed as JSON, or added to the rows of the results, and MISSING to their exit codes. With
+    ``of_store``, skip a log that was deleted since it was listed.
     """
     store = session.open()
     for history in histories:
@@ -107,8 +145,8 @@ def reports_of(
             if session.json:
                 print_json({"name": name, "kind": history.kind, "verified": False, "reason": exc.message})
             else:
-                rows.append([click.style("not verified", fg="yellow"), name, str(exc)])
-            yield history, None
+                results.rows.append([click.style("not verified", fg="yellow"), name, str(exc)])
+            results.codes.add(MISSING)
         except NotFound:
             if not of_store or not is_deleted(store, history):
                 raise
@@ -132,13 +170,15 @@ def show_repair(session: Session, named: Iterable[HistoryName] | None, dry_run: 
     else:
         for damage in repaired:
             click.echo(f"{'would repair' if dry_run else 'repaired'} {damage.kind} {damage.key}")
-        show_damages(remaining)
+        _show_damages(remaining)
         click.echo(f"{'would repair' if dry_run else 'repaired'} {len(repaired)}, cannot repair {len(remaining)}")
+        if remaining:
+            note("a backup may have the rest: stratalog restore BACKUPS --name ORGANISATION/NAME --as NEW-NAME")
     if remaining:
         raise Failed(DAMAGED)
 
 
-def show_damages(damages: Sequence[StoredDamage]) -> None:
+def _show_damages(damages: Sequence[StoredDamage]) -> None:
     """Print a line for each damage: the object's kind and key, its history, and whether repair can restore it."""
     for damage in damages:
         versions = f" {damage.first}" if damage.first else ""
@@ -154,15 +194,14 @@ def _counted(histories: Iterable[HistoryName], step: Callable[[int], None]) -> I
         step(1)
 
 
+def _plain_result(history: HistoryName, damages: Sequence[StoredDamage]) -> dict[str, Any]:
+    name = f"{history.organisation}/{history.name}"
+    return {"name": name, "kind": history.kind, "verified": not damages, "damages": damages}
+
+
 def _plain(report: HistoryInspection) -> dict[str, Any]:
     chain = report.chain
-    plain: dict[str, Any] = {
-        "name": f"{report.history.organisation}/{report.history.name}",
-        "kind": report.kind,
-        "verified": not report.damages,
-        "bytes_read": report.bytes_read,
-        "damages": report.damages,
-    }
+    plain = _plain_result(report.history, report.damages) | {"kind": report.kind, "bytes_read": report.bytes_read}
     if chain is not None:
         plain |= {"origin": chain.origin, "start": chain.start, "version": chain.version, "hash": chain.hash.hex()}
         plain |= {"redacted": chain.redacted, "findings": chain.findings}

@@ -70,7 +70,8 @@ def archive(session: Session, document: str, upto: str | None) -> None:
 def forget(session: Session, document: str, below: str) -> None:
     """Forget the versions below a given version, unless a fork needs them.
 
-    The command first verifies the oldest state to keep.
+    The command first verifies the oldest state to keep. It does not ask applications: an application may have promised
+    to keep older versions, as a table does with --keep-days.
     """
     opened = session.document(document)
     version = version_of(opened, below) or 0
@@ -234,6 +235,8 @@ def _say_collected(session: Session, report: CollectionReport, dry_run: bool) ->
 def _say_maintained(report: MaintenanceReport, dry_run: bool) -> None:
     counts = {name: value for name, value in msgspec.to_builtins(report).items() if type(value) is int}
     rows = [[f"{value:,}", name.replace("_", " ")] for name, value in counts.items()]
+    if dry_run:
+        click.echo("a dry run changes nothing; a pass would have this result:")
     print_table(rows, right=[0])
     for key in report.garbage if dry_run else ():
         click.echo(key)

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from stratalog.cli.output import local_time
 from stratalog.codec import is_decimal
 from stratalog.documents import Document
-from stratalog.errors import Invalid
+from stratalog.errors import Invalid, NotFound
 from stratalog.log import Log
 from stratalog.protocol.readable import from_json
 
@@ -38,16 +39,20 @@ def split_name(name: str) -> tuple[str, str]:
     return organisation, rest
 
 
-def version_of(document: Document | Log, text: str | None) -> int | None:
+def version_of(document: Document | Log, text: str | None, *, first: int = 0) -> int | None:
     """Return the version with the number ``text``, or the newest version at the ISO time ``text``; None for None.
 
-    For a time before the first version the result is 0. Raises VersionForgotten if the version at the time is no longer
-    kept, and BadParameter for any other text.
+    For a time before version 1 the result is 0. Raises NotFound for a time before the version ``first``,
+    VersionForgotten if the version at the time is no longer kept, and BadParameter for any other text.
     """
     if text is None or is_decimal(text):
         return None if text is None else int(text)
     log = document.log if isinstance(document, Document) else document
-    return log.version_at(milliseconds(text, "a version or an ISO time"))
+    version = log.version_at(milliseconds(text, "a version or an ISO time"))
+    if version < first:
+        created = local_time(log.entry(first).created_ms)
+        raise NotFound("there was no version at that time", log=log.record.name, time=text, first=created)
+    return version
 
 
 def milliseconds(text: str, expected: str = "an ISO time") -> int:

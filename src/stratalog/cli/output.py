@@ -27,7 +27,6 @@ __all__ = [
     "progress",
     "short",
     "size_text",
-    "table_of_results",
 ]
 
 VALUE_CHARACTERS = 72
@@ -63,17 +62,6 @@ def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Non
             for position, cell in enumerate(row)
         ]
         click.echo("  ".join(cells).rstrip())
-
-
-@contextmanager
-def table_of_results() -> Iterator[list[Sequence[str]]]:
-    """Yield an empty list for the caller's rows. Print the rows as a table at the end, also after an error."""
-    rows: list[Sequence[str]] = []
-    try:
-        yield rows
-    finally:
-        if rows:
-            print_table(rows)
 
 
 def note(text: str) -> None:

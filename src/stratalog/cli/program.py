@@ -71,7 +71,10 @@ _EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EX
 
 
 class Failed(click.ClickException):
-    """A command ran and found a fault. The command has printed its result; only the exit code remains to be set."""
+    """A command ran and found a fault. The command has printed its result; only the exit code remains to be set.
+
+    If the command raises Failed from a StratalogError, the program also reports that error.
+    """
 
     def __init__(self, code: int) -> None:
         super().__init__("")
@@ -112,13 +115,14 @@ class Program(click.Group):
                 code = super().main(arguments, *rest, **options)
         except Failed as exc:
             code = exc.code
+            if isinstance(exc.__cause__, StratalogError):
+                _report_error("--json" in arguments, code, exc.__cause__)
         except click.ClickException as exc:
             code = _report("--json" in arguments, USAGE, "usage", exc.format_message(), {})
         except click.Abort:
             code = _report("--json" in arguments, FAILED, "aborted", "aborted", {})
         except StratalogError as exc:
-            details = dict(exc.details)
-            code = _report("--json" in arguments, _code(exc), exc.code, str(exc), details, exc.message)
+            code = _report_error("--json" in arguments, _code(exc), exc)
         except OSError as exc:
             # The library turns an OSError of the store into its own errors, so this error concerns a file of the user.
             text = f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror or str(exc)
@@ -154,6 +158,10 @@ def _escaped_output() -> Iterator[None]:
 
 def _code(error: StratalogError) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+
+
+def _report_error(as_json: bool, exit_code: int, error: StratalogError) -> int:
+    return _report(as_json, exit_code, error.code, str(error), dict(error.details), error.message)
 
 
 def _report(as_json: bool, exit_code: int, code: str, line: str, details: dict[str, Any], message: str = "") -> int:

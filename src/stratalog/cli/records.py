@@ -13,6 +13,7 @@ from stratalog.cli.files import output_file, standard_input, standard_output
 from stratalog.cli.naming import milliseconds, parse_arguments, split_name
 from stratalog.cli.output import dim, local_time, print_json, size_text
 from stratalog.cli.session import Session, command, of_every_command
+from stratalog.clock import SystemClock, new_id
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.records import Records, RecordVersion
 
@@ -20,6 +21,7 @@ __all__ = ["COMMANDS"]
 
 NAME = "ORGANISATION/RECORD"
 PREVIEW_BYTES = 60
+HEAD = ["version", "stored", "size", "sha256", "metadata"]
 _write_id = click.option(
     "--write-id",
     metavar="ID",
@@ -60,6 +62,8 @@ def put(
     """
     handle, id = _open(session, record)
     metadata = parse_arguments(meta) if meta else None
+    # With a write id of its own, the version of this put differs from an earlier version with the same bytes.
+    write_id = new_id(SystemClock()) if write_id is None else write_id
     source_ms = None if source_time is None else milliseconds(source_time)
     with nullcontext(standard_input()) if file == "-" else Path(file).open("rb") as source:
         stored = handle.put(
@@ -70,7 +74,10 @@ def put(
             source_time_ms=source_ms,
             write_id=write_id,
         )
-    session.answer(_plain(record, stored), f"{record} is at version {stored.version}, {size_text(stored.size)}")
+    is_new = stored.write_id == write_id
+    unchanged = "" if is_new else "; it already had these bytes, so nothing was stored"
+    line = f"{record} is at version {stored.version}, {size_text(stored.size)}{unchanged}"
+    session.answer(_plain(record, stored), line)
 
 
 @command("get", example="stratalog records get acme/report --at 2 --output report.pdf")
@@ -105,7 +112,7 @@ def list_(session: Session, organisation: str, after: str) -> None:
     handle = session.open().records(organisation)
     latest = ((f"{organisation}/{listing.id}", handle.stat(listing.id)) for listing in handle.list(after))
     rows = ((_plain(name, version), [name, *_row(version)]) for name, version in latest)
-    session.answer_list(rows, "no records", right=[1])
+    session.answer_list(rows, "no records", head=[["name", *HEAD]], right=[1])
 
 
 @command("versions", example="stratalog records versions acme/report")
@@ -114,7 +121,7 @@ def versions(session: Session, record: str) -> None:
     """List the kept versions of a record, oldest first, without opening a body."""
     handle, id = _open(session, record)
     rows = ((_plain(record, version), _row(version)) for version in handle.versions(id))
-    session.answer_list(rows, "no versions", right=[0])
+    session.answer_list(rows, "no versions", head=[HEAD], right=[0])
 
 
 @command("history", example="stratalog records history acme/report")
@@ -123,7 +130,7 @@ def history(session: Session, record: str) -> None:
     """List the kept versions, newest first, each with the beginning of its body."""
     handle, id = _open(session, record)
     rows = (_begun(handle, record, version) for version in handle.versions(id, reverse=True))
-    session.answer_list(rows, "no versions", right=[0])
+    session.answer_list(rows, "no versions", head=[[*HEAD, "begins"]], right=[0])
 
 
 @command("delete", example="stratalog records delete acme/report")

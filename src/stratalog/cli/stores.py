@@ -40,7 +40,7 @@ def init(session: Session, url: str | None) -> None:
     "--named", metavar="NAME", help="Only documents and logs of this name. Without ORGANISATION, in any organisation."
 )
 def list_(session: Session, organisation: str | None, named: str | None) -> None:
-    """List the documents and logs of an organisation, or of all organisations."""
+    """List the documents and logs of an organisation, or of all organisations. `records list` lists records."""
     store = session.open()
     if named is not None:
         rows = _named_rows(store, named, organisation)

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from stratalog.cli.files import read_text
-from stratalog.cli.inspection import inspect_histories, reports_of, show_repair
+from stratalog.cli.inspection import inspect_histories, reports_of, show_repair, shown_results
 from stratalog.cli.naming import split_name
-from stratalog.cli.output import note, print_json, progress, table_of_results
-from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, MISSING, NOT_PROVABLE, Failed
+from stratalog.cli.output import note, print_json, progress
+from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, NOT_PROVABLE
 from stratalog.cli.session import Session, command
 from stratalog.clock import SystemClock
 from stratalog.log.verification import Finding
@@ -195,19 +195,14 @@ def _store_checkpoint(session: Session, lines: Path | None) -> str:
 
 def _verify_chains(session: Session, histories: Iterator[HistoryName], upto: int | None, *, of_store: bool) -> None:
     """Verify the histories in order. With ``of_store``, skip a log that was deleted since it was listed."""
-    codes = {0}
-    with table_of_results() as rows:
-        for _, report in reports_of(session, histories, verify_history, upto, rows, of_store=of_store):
-            if report is None:
-                codes.add(MISSING)
-                continue
+    with shown_results(session) as results:
+        for _, report in reports_of(session, histories, verify_history, upto, results, of_store=of_store):
             if report.findings:
-                codes.add(DAMAGED)
+                results.codes.add(DAMAGED)
             if session.json:
                 print_json(_plain(report))
             else:
-                rows.append(_row(report))
-    _fail(codes, DAMAGED, MISSING)
+                results.rows.append(_row(report))
 
 
 def _verify_against(
@@ -225,23 +220,15 @@ def _verify_against(
         raise click.UsageError("a name may be given only with the checkpoint of one history")
     if verifier is None:
         note("the signature was not verified: give --key")
-    codes = {0}
-    with table_of_results() as rows:
+    with shown_results(session) as results:
         for checkpoint in checkpoints:
             with progress(f"verifying {title(checkpoint.history)}", None) as step:
                 descent = prove_descent(session.open(), checkpoint, chosen[0] if chosen else None, step)
-            codes.add(_exit_code(descent))
+            results.codes.add(_exit_code(descent))
             if session.json:
                 print_json(_plain_descent(descent))
             else:
-                rows.append(_descent_row(descent))
-    _fail(codes, CONTRADICTED, FAILED, NOT_PROVABLE)
-
-
-def _fail(codes: set[int], *worst_first: int) -> None:
-    """Raise Failed with the worst exit code of the histories."""
-    if code := next((code for code in worst_first if code in codes), 0):
-        raise Failed(code)
+                results.rows.append(_descent_row(descent))
 
 
 def _exit_code(descent: Descent) -> int:

@@ -31,6 +31,9 @@ class PendingMutation:
         self.effect: Effect = Effect()
         self.status: str = "pending"
         self.reason: str | None = None
+        self.undone_by: list[PendingMutation] = []
+        """The mutations of this process that were made to undo this one."""
+
         self._changed = changed
         close_in_child(self, "_changed")
         self._abandoned = False
@@ -49,6 +52,11 @@ class PendingMutation:
     def settled(self) -> bool:
         """Whether the status is final; only "applied" may still become "lost"."""
         return self.status not in ("pending", "queued")
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether an undo reverts the mutation. An undo that is rejected, lost or itself undone does not."""
+        return any(undo.status not in ("rejected", "lost") and not undo.is_undone for undo in self.undone_by)
 
     @property
     def predicted_rejection(self) -> str | None:

@@ -83,29 +83,29 @@ class Replica:
         After OutcomeUnknown, the file may have the mutation. After any other exception, nothing is changed or stored.
         """
         with self._changed:
-            mutation = check_mutation(Mutation(client=self._local.client, name=name, args=args))
-            intent = Intent(name, encode(mutation.args))
-            payload_hash(name, intent.args)  # raises LimitExceeded for arguments that no server can commit
-            self._file.check_file()
-            handle = self._handle(self._optimistic.add(intent))
-            effect = handle.effect
-            changed = [key for key, value in effect.after.items() if value != effect.before[key]]
+            handle = self._add(name, args)
+            changed = _changed_keys(handle)
         self._notify(changed)
         return handle
 
     def undo(self, mutation: PendingMutation) -> Sequence[PendingMutation]:
         """Undo the effect of a mutation of this client by new built-in mutations, one for each changed key.
 
-        Raises Rejected if the mutation had no effect, is rejected or lost, or if the undo would also undo a later
-        change. Raises the errors of `mutate`. The keys that were undone before such an error stay undone.
+        Raises Rejected if the mutation had no effect, is rejected, lost or undone, or if the undo would also undo a
+        later change. Raises the errors of `mutate`. The keys that were undone before such an error stay undone. A
+        client that is opened again does not know the undos of the earlier process.
         """
-        if mutation.status in ("lost", "rejected"):
-            raise Rejected(f"the mutation is {mutation.status}")
-        with self._changed:
-            # If the outcome of an `inc` is unknown, the number may lack it. The opposite `inc` would then be wrong.
-            counts = self._mutators.get("inc") is BUILT_IN_MUTATORS["inc"] and mutation.status != "unknown"
-            steps = inverse(mutation.intent, mutation.effect, self._optimistic.draft.encoded, counts=counts)
-        return [self.mutate(name, args) for name, args in steps]
+        made: list[PendingMutation] = []
+        changed: list[str] = []
+        try:
+            with self._changed:
+                for name, args in self._inverse(mutation):
+                    made.append(self._add(name, args))
+                    mutation.undone_by.append(made[-1])
+                    changed += _changed_keys(made[-1])
+        finally:
+            self._notify(changed)
+        return made
 
     def subscribe(self, callback: Callback, prefix: str = "") -> Callable[[], None]:
         """Call ``callback`` after each change, with the changed keys that start with ``prefix``, sorted.
@@ -189,6 +189,23 @@ class Replica:
             if waiting.sequence in self._handles:
                 self._handle(waiting)
 
+    def _add(self, name: str, args: Any) -> PendingMutation:
+        mutation = check_mutation(Mutation(client=self._local.client, name=name, args=args))
+        intent = Intent(name, encode(mutation.args))
+        payload_hash(name, intent.args)  # raises LimitExceeded for arguments that no server can commit
+        self._file.check_file()
+        return self._handle(self._optimistic.add(intent))
+
+    def _inverse(self, mutation: PendingMutation) -> Sequence[tuple[str, Any]]:
+        if mutation.status in ("lost", "rejected"):
+            raise Rejected(f"the mutation is {mutation.status}")
+        # The number of an `inc` does not show whether the `inc` was undone.
+        if mutation.is_undone:
+            raise Rejected("the mutation is already undone")
+        # If the outcome of an `inc` is unknown, the number may lack it. The opposite `inc` would then be wrong.
+        counts = self._mutators.get("inc") is BUILT_IN_MUTATORS["inc"] and mutation.status != "unknown"
+        return inverse(mutation.intent, mutation.effect, self._optimistic.draft.encoded, counts=counts)
+
     def _handle(self, waiting: Waiting) -> PendingMutation:
         """Return the only handle of a mutation, with the effect of the mutation's last run."""
         handle = self._handles.get(waiting.sequence)
@@ -206,3 +223,8 @@ class Replica:
                     callback(keys)
                 except Exception:  # noqa: BLE001 - the change remains, even if a subscriber raises
                     _log.exception("a subscriber failed")
+
+
+def _changed_keys(handle: PendingMutation) -> list[str]:
+    effect = handle.effect
+    return [key for key, value in effect.after.items() if value != effect.before[key]]

@@ -13,6 +13,7 @@ import msgspec
 
 from stratalog.errors import Closed, Corrupt, NotFound, OutcomeUnknown, Unavailable, VersionForgotten
 from stratalog.keys import NAME_SORT, name_partition
+from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.directory import LOGS, RECORDS, list_directory, list_organisations
 from stratalog.log.verification import ChainReport, check_upto
@@ -59,8 +60,8 @@ def inspect_history(
 ) -> HistoryInspection:
     """Read one history, whole or up to a version, and return its damages.
 
-    Raises NotFound and Unavailable. Raises VersionForgotten if ``upto`` is below the floor, and Invalid if ``upto`` is
-    a version of a document before its fork point.
+    Raises NotFound and Unavailable. Raises VersionForgotten if ``upto`` is below the floor, or if the floor rose during
+    each of `VERIFY_ATTEMPTS_MAX` attempts. Raises Invalid if ``upto`` is a version of a document before its fork point.
 
     A history with damage is read again, at most `LOOKS_MAX` times, until a reading finds no new damage. ``progress`` is
     called during the first reading, with the number of versions read since its last call.
@@ -130,30 +131,38 @@ def look(
 ) -> HistoryInspection:
     """Read a history once and return its damages, including those that a concurrent write caused.
 
-    Raises the errors of `inspect_history`.
+    If the floor of a log rises above versions before they are read, read the log again, and drop the damages found
+    before. Raises the errors of `inspect_history`.
 
     ``then`` is called after the reading, with the environment and the blobs of the rebuild. These blobs include the
     rebuilt chunks.
     """
     if upto is not None and history.kind == "log":
         _check_upto(store.environment, history, upto)
-    damages = DamageList()
-    damages.history = f"{history.organisation}/{history.name}"
-    with _recording(store, damages) as (environment, building):
-        try:
-            report = _inspect(environment, building, history, upto, progress, damages)
-        except (Unavailable, OutcomeUnknown, Closed):
-            raise
-        except Exception as exc:  # code that reads damaged data can raise any error
-            if not len(damages) and not isinstance(exc, Corrupt | VersionForgotten):
+    floor = -1
+    for _ in range(VERIFY_ATTEMPTS_MAX):
+        damages = DamageList()
+        damages.history = f"{history.organisation}/{history.name}"
+        with _recording(store, damages) as (environment, building):
+            try:
+                report = _inspect(environment, building, history, upto, progress, damages)
+            except (Unavailable, OutcomeUnknown, Closed):
                 raise
-            if not len(damages):
-                damages.add(history.kind, damages.history, "damaged", str(exc))
-            report = HistoryInspection(history, history.kind, None)
-        then(environment, building)
-        blobs = environment.blobs
-        assert isinstance(blobs, RecordingBlobs)
-        return msgspec.structs.replace(report, damages=damages.damages(), bytes_read=blobs.bytes_read)
+            except Exception as exc:  # code that reads damaged data can raise any error
+                # The floor may have risen above versions before they were read. If it has not, the log is damaged.
+                if isinstance(exc, VersionForgotten) and (risen := _floor(store.environment, history)) != floor:
+                    floor = risen
+                    continue
+                if not len(damages) and not isinstance(exc, Corrupt | VersionForgotten):
+                    raise
+                if not len(damages):
+                    damages.add(history.kind, damages.history, "damaged", str(exc))
+                report = HistoryInspection(history, history.kind, None)
+            then(environment, building)
+            blobs = environment.blobs
+            assert isinstance(blobs, RecordingBlobs)
+            return msgspec.structs.replace(report, damages=damages.damages(), bytes_read=blobs.bytes_read)
+    raise VersionForgotten("the floor rose during each attempt to inspect the log", log=history.name, floor=floor)
 
 
 def _check_upto(environment: Environment, history: HistoryName, upto: int) -> None:
@@ -164,6 +173,14 @@ def _check_upto(environment: Environment, history: HistoryName, upto: int) -> No
     except (Corrupt, NotFound):
         return
     check_upto(log, upto, max(floor, log.first) if log.record.kind == "document" else floor)
+
+
+def _floor(environment: Environment, history: HistoryName) -> int:
+    """Return the floor of a log; -1 if damage or a deletion hides it."""
+    try:
+        return open_log(environment, history.organisation, history.name).floor()
+    except (Corrupt, NotFound):
+        return -1
 
 
 def _inspect(
@@ -177,16 +194,8 @@ def _inspect(
     if history.kind == "record":
         chain = check_record(environment, Name(history.organisation, history.name), damages, progress)
         return HistoryInspection(history, "record", chain)
-    floor = -1
-    while True:
-        log = _open_listed(environment, history, damages)
-        try:
-            return _inspect_log(environment, building, history, log, upto, progress, damages)
-        except VersionForgotten:
-            # The floor may have risen above versions before they were read. If it has not, the log is damaged.
-            if (risen := log.floor()) == floor:
-                raise
-            floor = risen
+    log = _open_listed(environment, history, damages)
+    return _inspect_log(environment, building, history, log, upto, progress, damages)
 
 
 def _open_listed(environment: Environment, history: HistoryName, damages: DamageList) -> Log:

@@ -29,7 +29,7 @@ __all__ = [
     "Presence",
     "PresentPrincipal",
     "Ready",
-    "encode_presence",
+    "check_presence",
 ]
 
 ADDRESS_HEADER = "stratalog-live"
@@ -128,15 +128,11 @@ FromClient = Hello | Presence
 FromServer = Ready | Poke | Here | HereChanged | Heartbeat | Gone
 
 
-def encode_presence(state: Value) -> bytes:
-    """Return the encoded state of a connection.
-
-    Raises LimitExceeded for a state that is too large, and Invalid for an integer beyond 64 bits.
-    """
+def check_presence(state: Value) -> None:
+    """Raise LimitExceeded for a connection's state that is too large, and Invalid for an integer beyond 64 bits."""
     try:
-        encoded = encode(state)
+        size = len(encode(state))
     except OverflowError as exc:
         raise Invalid("the presence of a client holds an integer beyond 64 bits") from exc
-    if len(encoded) > PRESENCE_BYTES_MAX:
-        raise LimitExceeded("the presence of a client is too large", value=len(encoded), limit=PRESENCE_BYTES_MAX)
-    return encoded
+    if size > PRESENCE_BYTES_MAX:
+        raise LimitExceeded("the presence of a client is too large", value=size, limit=PRESENCE_BYTES_MAX)

@@ -113,7 +113,11 @@ _ARGUMENTS: Mapping[Mutator, Arguments] = MappingProxyType(
 def wrong_arguments(mutator: Mutator, args: Any) -> str | None:
     """Return the reason why ``args`` are wrong for a built-in mutator, or None. Return None for any other mutator."""
     arguments = _ARGUMENTS.get(mutator)
-    return None if arguments is None else arguments.fault(args)
+    reason = None if arguments is None else arguments.fault(args)
+    if reason is None and mutator is inc and not _is_number(args.get("by", 1)):
+        # The rejection by `inc` names only the key. Committed reasons do not change.
+        return "an argument must be a number: by"
+    return reason
 
 
 def _merged(target: Value, merge: Value) -> Value:

@@ -22,7 +22,7 @@ from stratalog.limits import (
     PRESENCE_PER_PRINCIPAL_MAX,
     PRESENCE_ROOM_BYTES_PER_SECOND,
 )
-from stratalog.protocol.live import FromServer, Here, HereChanged, PresentPrincipal, encode_presence
+from stratalog.protocol.live import FromServer, Here, HereChanged, PresentPrincipal, check_presence
 from stratalog.server.errors import Refused
 from stratalog.server.security import Principal
 from stratalog.server.shares import Allocation, Budget, Holder, HolderKind
@@ -78,11 +78,11 @@ class PresenceBoard:
         If the board shows too many connections in all or of the principal, it ignores a new connection silently. The
         ignored connection stays open. Return False if the board ignored the connection, or if the connection had no
         state to hide.
-        Raises the errors of `encode_presence`. Then the earlier state stays.
+        Raises the errors of `check_presence`. Then the earlier state stays.
         """
         if state is None:
             return self._hide(id)
-        encode_presence(state)
+        check_presence(state)
         try:
             if id not in self._allocations:
                 holders: tuple[Holder, ...] = (("principal", principal.id),) if principal.id else ()

@@ -29,6 +29,7 @@ command_fields     the commands of the engine, and the types of their fields
 writes             the ranges that commands write
 moves              positions of cells in earlier versions
 cells              names of cells
+tabs               the sheets of a workbook
 titles             the title of a sheet at any version
 sheet_files        the imported file and the exports of a sheet
 files              imported files: .xlsx or .csv

@@ -136,7 +136,7 @@ def delete(session: Session, name: str, yes: bool) -> None:
 def get(session: Session, name: str, cell: str, tab: str | None, at: str | None) -> None:
     """Print the text shown in one cell; with --json also the content that was typed, and the value."""
     opened = _opened(session, name)
-    content = opened.get(cell, sheet=tab, at=version_of(opened.log, at))
+    content = opened.get(cell, sheet=tab, at=_version_of(opened, at))
     session.answer({"name": name, "cell": cell, **_plain(content)}, content.formatted)
 
 
@@ -185,7 +185,7 @@ def history(session: Session, name: str, cell: str | None, tab: str | None, at: 
         done = opened.activity(None, limit)
         session.answer_list(((change, _activity_row(change)) for change in done), "no changes")
         return
-    changes = opened.blame(cell, sheet=tab, limit=limit, at=version_of(opened.log, at))
+    changes = opened.blame(cell, sheet=tab, limit=limit, at=_version_of(opened, at))
     session.answer_list(((change, _change_row(change)) for change in changes), "the cell was never changed")
 
 
@@ -203,7 +203,7 @@ def export(session: Session, name: str, file: Path, at: str | None, original: bo
     if original and at is not None:
         raise click.UsageError("--at needs an export: --original writes the imported file, which has no versions")
     opened = _opened(session, name)
-    body, report = _exported(opened, file, version_of(opened.log, at), original, tab)
+    body, report = _exported(opened, file, _version_of(opened, at), original, tab)
     for line in report.lines():
         note(line)
     if str(file) == "-":
@@ -237,7 +237,7 @@ def refused(session: Session, name: str, at: str | None) -> None:
     contains: the newest messages, back to a stored state.
     """
     opened = _opened(session, name)
-    commands = opened.refused(version_of(opened.log, at))
+    commands = opened.refused(_version_of(opened, at))
     rows = ((command, [str(command.version), command.author, command.type, command.reason]) for command in commands)
     session.answer_list(rows, "no refused commands", head=[["version", "by", "command", "reason"]], right=[0])
 
@@ -289,7 +289,8 @@ def fork(session: Session, name: str, fork: str, at: str | None, title: str, aut
     organisation, wanted = split_name(fork)
     if organisation != opened.organisation:
         raise click.UsageError("a fork must be in its source's organisation")
-    version = version_of(opened.log, at) or opened.version
+    version = _version_of(opened, at)
+    version = opened.version if version is None else version
     made = opened.fork(version, wanted, title=title, author=author)
     session.answer(
         {"name": fork, "title": made.title, "forked_at": version}, f"forked {name} at version {version} as {fork}"
@@ -318,6 +319,10 @@ def _sheets(session: Session, *, create: bool = False) -> Any:
 
 def _opened(session: Session, name: str) -> Any:
     return _sheets(session).open(*split_name(name))
+
+
+def _version_of(opened: Any, at: str | None) -> int | None:
+    return version_of(opened.log, at, first=1)  # a sheet has no version 0
 
 
 def _exported(opened: Any, file: Path, at: int | None, original: bool, tab: str | None) -> tuple[bytes, Any]:

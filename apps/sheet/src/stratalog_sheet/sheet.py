@@ -47,6 +47,7 @@ from stratalog_sheet.settings import SheetSettings
 from stratalog_sheet.sheet_files import SheetFiles
 from stratalog_sheet.snapshot_versions import snapshot_versions
 from stratalog_sheet.state import BLANK, split_state
+from stratalog_sheet.tabs import engine_refusal, tab_id, tab_not_found
 from stratalog_sheet.titles import Titles
 from stratalog_sheet.window import Window, fresh_window
 
@@ -160,7 +161,7 @@ class Sheet:
         column, row = parse_cell(cell)
         content = self._query(at, "cell", sheet=sheet, col=column, row=row)
         if content is None:
-            raise NotFound("sheet not found in the workbook", sheet=sheet or "", cell=cell)
+            raise tab_not_found(self.sheets(at), sheet)
         return msgspec.convert(content, Cell)
 
     def refused(self, at: int | None = None) -> list[RefusedCommand]:
@@ -269,10 +270,8 @@ class Sheet:
         self, cell: str, *, sheet: str | None = None, limit: int = 100, at: int | None = None
     ) -> list[CellHistory]:
         """Return the changes of the cell at version ``at``, newest first, followed through moved rows and columns."""
-        wanted = next((tab for tab in self.sheets(at) if sheet in (None, tab["id"], tab["name"])), None)
-        if wanted is None:
-            raise NotFound("sheet not found in the workbook", sheet=sheet)
-        return Blame(self.log, self._executed, self.state, at).of(Spot(wanted["id"], parse_cell(cell)))[:limit]
+        spot = Spot(tab_id(self.sheets(at), sheet), parse_cell(cell))
+        return Blame(self.log, self._executed, self.state, at).of(spot)[:limit]
 
     def activity(self, before: int | None = None, limit: int = 50) -> list[history.Activity]:
         """Return descriptions of at most ``limit`` entries below the version ``before``, newest first."""
@@ -355,7 +354,7 @@ class Sheet:
         model = self._model(models, self.version)
         answer = models.engine.call("dispatch", key=model.key, sheet=sheet, command=command)
         if reasons := [reason for reason in answer["refused"] if reason != NO_CHANGES]:
-            raise Invalid("the engine refused the command", reasons=", ".join(reasons))
+            raise engine_refusal(reasons, models.query(model, "sheets"), sheet)
         message = next((candidate for candidate in answer["messages"] if candidate["type"] in MESSAGES), None)
         if message is None:
             return change_of(self.log.entry(model.version))

@@ -12,6 +12,7 @@ from stratalog_sheet.events import Fact, Imported, fact_of
 from stratalog_sheet.file_reports import FileReport, report_in
 from stratalog_sheet.formulas import COLUMNS_MAX, ROWS_MAX
 from stratalog_sheet.limits import SHEET_REPORT_CELLS_MAX
+from stratalog_sheet.tabs import tab_id
 from stratalog_sheet.xlsx_export import write_workbook
 
 __all__ = ["SheetFiles"]
@@ -59,8 +60,4 @@ class SheetFiles:
 
         The file has values without formulas and formats, but dates and times have their formats.
         """
-        tabs = self._query(at, "sheets")
-        wanted = next((tab["id"] for tab in tabs if sheet in (None, tab["id"], tab["name"])), None)
-        if wanted is None:
-            raise NotFound("sheet not found in the workbook", sheet=sheet)
-        return write_csv(self._query(at, "values", sheet=wanted))
+        return write_csv(self._query(at, "values", sheet=tab_id(self._query(at, "sheets"), sheet)))

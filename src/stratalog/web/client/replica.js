@@ -16,6 +16,8 @@ const SETTLED_HANDLES_MAX = 1000;
 export class Pending {
   status = "pending";
   reason = null;
+  /** The handles of the mutations that this page made to undo this one. */
+  undoneBy = [];
   #settle;
 
   constructor({ sequence, name, args }) {
@@ -36,6 +38,11 @@ export class Pending {
   /** The reason why the mutation's last run in this page had no effect, or null. The server decides independently. */
   get predictedRejection() {
     return this.effect.reason;
+  }
+
+  /** Whether an undo reverts the mutation. An undo that is rejected, lost or itself undone does not. */
+  get isUndone() {
+    return this.undoneBy.some(({ status, isUndone }) => status !== "rejected" && status !== "lost" && !isUndone);
   }
 
   end(status, reason) {
@@ -84,6 +91,23 @@ export class Replica {
    * its effect, and the promise rejects with the error of the storage.
    */
   async mutate(name, /** @type {any} */ args = null) {
+    return this.#begin(name, args).stored;
+  }
+
+  /** Undo a mutation of this client with new built-in mutations, one for each changed key. */
+  async undo(handle) {
+    const counts = this.#mutators.inc === BUILT_IN_MUTATORS.inc;
+    const stored = [];
+    for (const [name, args] of inverse(handle, (key) => this.#draft.value(key), counts)) {
+      const step = this.#begin(name, args);
+      handle.undoneBy.push(step.handle);
+      stored.push(step.stored);
+    }
+    return Promise.all(stored);
+  }
+
+  // Run a mutation. Return its handle, and a promise that resolves to the handle when the mutation is durable.
+  #begin(name, /** @type {any} */ args) {
     if (typeof name !== "string" || !name) throw invalid("a mutator's name must be a text");
     const frozen = canonical(args, "argument");
     // Run the mutation on a child draft, because `add` may refuse the mutation.
@@ -94,6 +118,10 @@ export class Replica {
     const handle = this.#handle(waiting);
     handle.effect = effect;
     this.#notify([...effect.after.keys()].filter((key) => !same(effect.before.get(key), effect.after.get(key))));
+    return { handle, stored: this.#stored(waiting, durable, handle) };
+  }
+
+  async #stored(waiting, durable, handle) {
     try {
       await durable;
     } catch (error) {
@@ -101,13 +129,6 @@ export class Replica {
       throw error;
     }
     return handle;
-  }
-
-  /** Undo a mutation of this client with new built-in mutations, one for each changed key. */
-  async undo(handle) {
-    const counts = this.#mutators.inc === BUILT_IN_MUTATORS.inc;
-    const steps = inverse(handle, (key) => this.#draft.value(key), counts);
-    return Promise.all(steps.map(([name, args]) => this.mutate(name, args)));
   }
 
   /** The handles of the unconfirmed mutations, in order. Mutations from before a reload are included. */

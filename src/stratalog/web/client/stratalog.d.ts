@@ -57,6 +57,10 @@ export interface Pending {
   /** The keys that the mutation changed when it was last run. */
   readonly keys: string[];
   /**
+   * Whether an undo of this page reverts the mutation. An undo that is rejected, lost or itself undone does not.
+   */
+  readonly isUndone: boolean;
+  /**
    * Resolves to the status when the mutation is settled: applied, rejected or unknown. An applied mutation may be lost
    * later.
    */

@@ -7,11 +7,13 @@ import { isObject, same } from "./values.js";
  * Return [name, arguments] of the mutations that undo a mutation with `effect`, one for each changed key. If `counts`
  * is true, `inc` is the built-in mutator, and the opposite `inc` undoes an `inc`, unless its outcome is unknown: then
  * the number may lack it. If an object has changed since the mutation, the undo restores only the members that the
- * mutation changed. Throws Rejected if the mutation is lost, is rejected or had no effect, or if the undo would
- * overwrite a later change.
+ * mutation changed. Throws Rejected if the mutation is lost, rejected or undone, or had no effect, or if the
+ * undo would overwrite a later change.
  */
-export function inverse({ name, args, effect, status }, optimisticValue, counts) {
+export function inverse({ name, args, effect, status, isUndone }, optimisticValue, counts) {
   if (status === "lost" || status === "rejected") throw new Rejected(`the mutation is ${status}`);
+  // The number of an `inc` does not show whether the `inc` was undone.
+  if (isUndone) throw new Rejected("the mutation is already undone");
   const changed = [...effect.after].filter(([key, after]) => !same(effect.before.get(key), after));
   if (!changed.length) throw new Rejected("the mutation had no effect");
   if (name === "inc" && counts && status !== "unknown") {

@@ -102,7 +102,8 @@ function encodeNumber(value) {
 function integerBytes(value) {
   // JSON has 2^70 as digits, which other readers decode as an integer, but 1e21 with an exponent, as a float.
   const isFloat = Math.abs(value) >= 1e21;
-  if (!isFloat && (value < -(2 ** 63) || value >= 2 ** 64)) throw invalid("an integer is beyond 64 bits", { value });
+  // JSON has -(2^63) as -9223372036854776000, which is beyond 64 bits.
+  if (!isFloat && (value <= -(2 ** 63) || value >= 2 ** 64)) throw invalid("an integer is beyond 64 bits", { value });
   if (isFloat) return 9;
   return value < 0 ? formBytes(-1 - value, 32, 128, 2 ** 15, 2 ** 31) : formBytes(value, 128, 256);
 }
