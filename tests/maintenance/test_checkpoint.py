@@ -287,6 +287,12 @@ def test_the_history_count_of_a_store_checkpoint_must_be_ascii_digits(count: str
         read_checkpoint(f"stratalog store checkpoint 1\n{count}\n{root}\n")
 
 
+@pytest.mark.parametrize("root", ["é", "A", "AAAA", "A" * 43 + "!"])
+def test_the_root_of_a_store_checkpoint_must_be_a_hash_in_base64(root: str) -> None:
+    with pytest.raises(stratalog.Invalid):
+        read_checkpoint(f"stratalog store checkpoint 1\n7\n{root}\n")
+
+
 @pytest.mark.parametrize("version", ["-1", "+1", "1_0", "٣", ""])
 def test_the_version_of_a_checkpoint_must_be_ascii_digits(store: stratalog.Store, version: str) -> None:
     noted = checkpoint_of(store, LOG)

@@ -288,4 +288,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/maintenance/test_inspection.py::test_an_inspection_names_each_damaged_part_of_a_record_s_body",),
     ),
+    Removal(
+        "B780",
+        (
+            Edit(
+                "src/stratalog/maintenance/checkpoint.py",
+                "    except ValueError as exc:\n        raise Invalid(\"a checkpoint's hash",
+                "    except LookupError as exc:\n        raise Invalid(\"a checkpoint's hash",
+            ),
+        ),
+        ("tests/maintenance/test_checkpoint.py::test_the_root_of_a_store_checkpoint_must_be_a_hash_in_base64",),
+    ),
 )

@@ -7,7 +7,6 @@ RFC 6962) over one line for each history.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -237,7 +236,7 @@ def _number(text: str) -> int:
 def _hash(text: str) -> bytes:
     try:
         decoded = base64.b64decode(text, validate=True)
-    except binascii.Error as exc:
+    except ValueError as exc:
         raise Invalid("a checkpoint's hash is not Base64", value=text) from exc
     if len(decoded) != HASH_BYTES:
         raise Invalid("a checkpoint's hash has the wrong length", value=text)
