@@ -18,7 +18,16 @@ from stratalog.cli.program import FAILED
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.errors import NotFound
-from stratalog.keys import deleted_partition, entries_partition, number, snapshots_partition
+from stratalog.keys import (
+    NAME_SORT,
+    deleted_partition,
+    entries_partition,
+    name_partition,
+    number,
+    record_key,
+    record_partition,
+    snapshots_partition,
+)
 from stratalog.log.segments import list_segments
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.store import Store
@@ -385,6 +394,30 @@ def test_the_checkpoint_of_a_store_needs_its_list_of_lines(budget: Run) -> None:
     with stratalog.open("store") as store:
         store.delete_log(store.log("acme", "budget"))
     assert "contradicted" in budget("verify", "--against", "note", "--lines", "list", code=8).stdout
+
+
+def test_damage_of_one_history_does_not_end_the_verification_of_the_others(budget: Run) -> None:
+    Path("report.txt").write_text("text")
+    for id in ("a", "b"):
+        budget("records", "put", f"acme/{id}", "report.txt")
+    budget("checkpoint-key", "example.com/ledger", "signing.key")
+    Path("note").write_text(budget("checkpoint", "--all", "--key", "signing.key", "--lines", "list").stdout)
+    with stratalog.open("store") as store:
+        index = store.environment.index
+        record = record_partition("acme", record_key("a"))
+        version = index.get(record, number(1))
+        assert version is not None
+        changed = {key: value for key, value in version.attributes.items() if key != "ch"}
+        name = Item(name_partition("acme", "budget"), NAME_SORT, {})
+        index.commit([Put(name), Put(Item(record, version.sort, changed))])
+    rows = [line.split()[:2] for line in budget("verify", "--quick", code=6).stdout.splitlines()]
+    assert rows == [["FAILED", "acme/budget"], ["FAILED", "acme/a"], ["verified", "acme/b"]]
+    damaged_name = "altered version 0: an item is not a name record"
+    damaged_version = "altered version 1: an item lacks the attribute 'ch'"
+    shown = budget("verify", "--against", "note", "--lines", "list", code=1).stdout
+    assert f"acme/budget  the end or the origin of the history is damaged; {damaged_name}" in shown
+    assert f"acme/a       version 1 is damaged; {damaged_version}" in shown
+    assert "proven        acme/b" in shown
 
 
 def test_redact_erases_a_version_of_a_document_a_log_or_a_record(budget: Run) -> None:

@@ -38,6 +38,7 @@ from stratalog.maintenance.signed_note import (
 from stratalog.maintenance.verification import HistoryName, verify_history
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.records import chain as record_chain
+from stratalog.records.floor import FLOOR_SORT
 from stratalog.testing.clock import ManualClock
 
 # The example in Go's golang.org/x/mod/sumdb/note. C2SP's signed notes have the same format.
@@ -243,6 +244,91 @@ def test_a_checkpoint_whose_version_is_forgotten_during_the_proof_is_not_provabl
     assert prove_descent(store, checkpoint).status == "not-provable"
 
 
+def damage(store: stratalog.Store, history: HistoryName, version: int, changes: dict[str, Any]) -> None:
+    """Change attributes of a version; None removes an attribute. Without changes, remove the version."""
+    log, index = store.log("acme", "events"), store.environment.index
+    for first in range(version, 0, -1):
+        of_log = entries_partition(log.record.prefix, first)
+        item = index.get(of_log if history is LOG else record_partition("acme", record_key("report")), number(version))
+        if item is not None and "k" not in item.attributes:
+            break
+    assert item is not None
+    attributes = {name: value for name, value in {**item.attributes, **changes}.items() if value is not None}
+    write = Put(Item(item.partition, item.sort, attributes)) if changes else Delete(item.partition, item.sort)
+    index.commit([write])
+
+
+@both
+@pytest.mark.parametrize("changed", [None, bytes(32)], ids=["unreadable", "altered"])
+def test_a_damaged_hash_of_the_checkpoint_s_version_is_a_finding_and_no_contradiction(
+    store: stratalog.Store, history: HistoryName, changed: bytes | None
+) -> None:
+    checkpoint = checkpoint_of(store, history)
+    grow(store, 3)
+    damage(store, history, 9, {"h" if history is LOG else "ch": changed})
+    descent = prove_descent(store, checkpoint)
+    assert (descent.status, descent.reason) == ("not-provable", "version 9 is damaged")
+    assert descent.report is not None
+    assert [finding.version for finding in descent.report.findings] == [9]
+
+
+@both
+def test_a_missing_version_between_others_is_a_finding_and_no_contradiction(
+    store: stratalog.Store, history: HistoryName
+) -> None:
+    checkpoint = checkpoint_of(store, history)
+    grow(store, 3)
+    damage(store, history, 9, {})
+    assert prove_descent(store, checkpoint).status == "not-provable"
+
+
+def test_a_checkpoint_is_proven_below_a_damaged_head_and_is_not_provable_above(store: stratalog.Store) -> None:
+    old = checkpoint_of(store, LOG)
+    grow(store, 3)
+    damage(store, LOG, 12, {"c": None})
+    assert prove_descent(store, old).status == "proven"
+    for version in (12, 13):
+        later = msgspec.structs.replace(old, version=version)
+        assert prove_descent(store, later).status == "not-provable"
+
+
+@pytest.mark.parametrize("origin", [None, "another"])
+def test_a_damaged_origin_of_a_record_is_a_finding_and_no_contradiction(
+    store: stratalog.Store, origin: str | None
+) -> None:
+    checkpoint = checkpoint_of(store, RECORD)
+    damage(store, RECORD, 1, {"og": origin})
+    descent = prove_descent(store, checkpoint)
+    assert descent.status == "not-provable"
+    assert descent.report is not None
+    assert [finding.version for finding in descent.report.findings] == [1]
+
+
+def test_a_damaged_hash_at_the_floor_is_a_finding_and_no_contradiction(store: stratalog.Store) -> None:
+    checkpoint = checkpoint_of(store, RECORD)
+    grow(store, 3)
+    store.records("acme").prune("report", retain=3)
+    partition = record_partition("acme", record_key("report"))
+    floor = store.environment.index.get(partition, FLOOR_SORT)
+    assert floor is not None
+    store.environment.index.commit([Put(Item(partition, FLOOR_SORT, {**floor.attributes, "ch": bytes(32)}))])
+    assert prove_descent(store, checkpoint).status == "not-provable"
+
+
+def test_a_listed_record_without_versions_contradicts_its_checkpoint(store: stratalog.Store) -> None:
+    checkpoint = checkpoint_of(store, RECORD)
+    for version in range(1, 10):
+        damage(store, RECORD, version, {})
+    descent = prove_descent(store, checkpoint)
+    assert (descent.status, descent.reason) == ("contradicted", "the history ends at version 0")
+
+
+def test_a_record_without_a_readable_origin_has_no_checkpoint(store: stratalog.Store) -> None:
+    damage(store, RECORD, 1, {"og": None})
+    with pytest.raises(stratalog.Corrupt):
+        checkpoint_of(store, RECORD)
+
+
 def test_a_deleted_or_recreated_log_contradicts_the_checkpoint(store: stratalog.Store) -> None:
     checkpoint = checkpoint_of(store, LOG)
     store.delete_log(store.log("acme", "events"))
@@ -285,6 +371,12 @@ def test_the_history_count_of_a_store_checkpoint_must_be_ascii_digits(count: str
     assert read_checkpoint(f"stratalog store checkpoint 1\n7\n{root}\n") == StoreCheckpoint(7, bytes(32))
     with pytest.raises(stratalog.Invalid):
         read_checkpoint(f"stratalog store checkpoint 1\n{count}\n{root}\n")
+
+
+@pytest.mark.parametrize("root", ["é", "A", "AAAA", "A" * 43 + "!"])
+def test_the_root_of_a_store_checkpoint_must_be_a_hash_in_base64(root: str) -> None:
+    with pytest.raises(stratalog.Invalid):
+        read_checkpoint(f"stratalog store checkpoint 1\n7\n{root}\n")
 
 
 @pytest.mark.parametrize("version", ["-1", "+1", "1_0", "٣", ""])

@@ -52,12 +52,36 @@ def test_a_scrub_round_ends_within_the_configured_days(store: stratalog.Store) -
     assert clock.wall_ms() - last_scrub_ms(store.environment) <= 2 * 0.25 * 86_400_000
 
 
+def test_the_first_round_of_a_large_store_ends_within_the_configured_days(
+    store: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the minimum alone, a pass a day would read half of the blobs within the days."""
+    monkeypatch.setattr(scrub_module, "SCRUB_PASS_BYTES_MIN", 10_000)
+    for _ in range(30):
+        scrub(store.environment, 30)
+        store.environment.clock.sleep(24 * HOUR_SECONDS)
+    assert last_scrub_ms(store.environment) > 0
+
+
+def test_a_count_of_the_blobs_that_is_stopped_resumes(store: stratalog.Store) -> None:
+    calls = 0
+
+    def stop() -> bool:
+        nonlocal calls
+        calls += 1
+        return calls % 20 == 0
+
+    reports = [scrub(store.environment, 30, stop=stop) for _ in range(4)]
+    assert [report.blobs for report in reports[:3]] == [0, 0, 0]
+    assert reports[3].blobs > 0
+
+
 def test_a_damaged_blob_is_a_failure_of_the_pass(store: stratalog.Store) -> None:
     key = next(iter(store.environment.blobs.list(""))).key
     damage_blob(store.environment.blobs, key, CUT)  # type: ignore[arg-type]
     report = maintain(store)
     assert [(failure.what, failure.code) for failure in report.failures] == [(key, "corrupt")]
-    assert report.blobs_scrubbed == 4
+    assert report.blobs_scrubbed == 3
     assert maintain(store).failures == ()
 
 

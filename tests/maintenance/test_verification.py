@@ -356,6 +356,21 @@ def test_versions_after_a_fault_are_verified(store: stratalog.Store) -> None:
     assert verify_history(store, RECORD).findings == tuple(Finding("altered", n, n, reason) for n in (2, 4, 8))
 
 
+def test_versions_below_a_damaged_head_are_verified(store: stratalog.Store) -> None:
+    put(store, item_at(store, LOG, 3), p="u-2")
+    put(store, item_at(store, LOG, VERSIONS), h=None)
+    assert findings(store, LOG) == [("altered", 3, 3), ("altered", VERSIONS, VERSIONS)]
+    assert [found.version for found in verify_history(store, LOG, upto=VERSIONS - 1).findings] == [3]
+
+
+def test_a_damaged_name_record_is_a_finding(store: stratalog.Store) -> None:
+    item = store.environment.index.get(name_partition("acme", "events"), NAME_SORT)
+    assert item is not None
+    put(store, item, g=None)
+    report = verify_history(store, LOG)
+    assert (report.chain.origin, [found.kind for found in report.findings]) == ("", ["altered"])
+
+
 def test_a_collection_after_a_merge_retains_every_blob(store: stratalog.Store) -> None:
     document = store.create("acme", "plan")
     document.mutate("put", {"key": "cells/1", "value": 1})

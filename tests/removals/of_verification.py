@@ -311,4 +311,143 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/cli/test_commands.py::test_a_resumed_verification_reports_the_damage_of_finished_histories_again",),
     ),
+    Removal(
+        "B780",
+        (
+            Edit(
+                "src/stratalog/maintenance/checkpoint.py",
+                "    except ValueError as exc:\n        raise Invalid(\"a checkpoint's hash",
+                "    except LookupError as exc:\n        raise Invalid(\"a checkpoint's hash",
+            ),
+        ),
+        ("tests/maintenance/test_checkpoint.py::test_the_root_of_a_store_checkpoint_must_be_a_hash_in_base64",),
+    ),
+    Removal(
+        "B781",
+        (
+            Edit(
+                "src/stratalog/maintenance/verification.py",
+                "    except Corrupt as exc:\n        finding = _finding(exc)\n",
+                "    except LookupError as exc:\n        finding = _finding(exc)\n",
+            ),
+        ),
+        (
+            "tests/cli/test_commands.py::test_damage_of_one_history_does_not_end_the_verification_of_the_others",
+            "tests/maintenance/test_verification.py::test_a_damaged_name_record_is_a_finding",
+        ),
+    ),
+    Removal(
+        "B781",
+        (
+            Edit(
+                "src/stratalog/maintenance/checkpoint.py",
+                'item.attributes.get("ch") if item',
+                'item.attributes["ch"] if item',
+            ),
+        ),
+        (
+            "tests/cli/test_commands.py::test_damage_of_one_history_does_not_end_the_verification_of_the_others",
+            "tests/maintenance/test_checkpoint.py::test_a_damaged_hash_of_the_checkpoint_s_version_is_a_finding_and_no_contradiction",
+        ),
+    ),
+    Removal(
+        "B781",
+        (
+            Edit(
+                "src/stratalog/maintenance/checkpoint.py",
+                "    except (Corrupt, NotFound):\n",
+                "    except NotFound:\n",
+            ),
+        ),
+        (
+            "tests/maintenance/test_checkpoint.py::test_a_damaged_hash_of_the_checkpoint_s_version_is_a_finding_and_no_contradiction",
+        ),
+    ),
+    Removal(
+        "B782",
+        (
+            Edit(
+                "src/stratalog/maintenance/checkpoint.py",
+                "    return any(finding.version <= version <= finding.last for finding in chain.findings)",
+                "    return False",
+            ),
+        ),
+        (
+            "tests/maintenance/test_checkpoint.py::test_a_damaged_hash_of_the_checkpoint_s_version_is_a_finding_and_no_contradiction",
+            "tests/maintenance/test_checkpoint.py::test_a_damaged_origin_of_a_record_is_a_finding_and_no_contradiction",
+            "tests/maintenance/test_checkpoint.py::test_a_damaged_hash_at_the_floor_is_a_finding_and_no_contradiction",
+            "tests/maintenance/test_checkpoint.py::test_a_checkpoint_is_proven_below_a_damaged_head_and_is_not_provable_above",
+        ),
+    ),
+    Removal(
+        "B782",
+        (
+            Edit(
+                "src/stratalog/maintenance/checkpoint.py",
+                "if not hash or _is_damaged(chain, max(checkpoint.version, first)):",
+                "if False:",
+            ),
+        ),
+        (
+            "tests/maintenance/test_checkpoint.py::test_a_damaged_hash_of_the_checkpoint_s_version_is_a_finding_and_no_contradiction",
+            "tests/maintenance/test_checkpoint.py::test_a_missing_version_between_others_is_a_finding_and_no_contradiction",
+            "tests/maintenance/test_checkpoint.py::test_a_damaged_hash_at_the_floor_is_a_finding_and_no_contradiction",
+            "tests/maintenance/test_checkpoint.py::test_a_checkpoint_is_proven_below_a_damaged_head_and_is_not_provable_above",
+        ),
+    ),
+    Removal(
+        "B781",
+        (
+            Edit(
+                "src/stratalog/maintenance/checkpoint.py",
+                "    if chain.origin and chain.origin != checkpoint.origin",
+                "    if chain.origin != checkpoint.origin",
+            ),
+        ),
+        ("tests/cli/test_commands.py::test_damage_of_one_history_does_not_end_the_verification_of_the_others",),
+    ),
+    Removal(
+        "B783",
+        (
+            Edit(
+                "src/stratalog/log/verification.py",
+                "        yield from _links(log, start, last, head, visit)\n",
+                "        if damage is None:\n            yield from _links(log, start, last, head, visit)\n",
+            ),
+        ),
+        ("tests/maintenance/test_verification.py::test_versions_below_a_damaged_head_are_verified",),
+    ),
+    Removal(
+        "B784",
+        (
+            Edit(
+                "src/stratalog/maintenance/checkpoint.py",
+                "    if not isinstance(origin, str):\n",
+                '    if not isinstance(origin := origin or "", str):\n',
+            ),
+        ),
+        ("tests/maintenance/test_checkpoint.py::test_a_record_without_a_readable_origin_has_no_checkpoint",),
+    ),
+    Removal(
+        "B785",
+        (
+            Edit(
+                "src/stratalog/maintenance/scrub.py",
+                "        position.total_bytes += stat.stored_bytes\n",
+                "",
+            ),
+        ),
+        ("tests/maintenance/test_scrub.py::test_the_first_round_of_a_large_store_ends_within_the_configured_days",),
+    ),
+    Removal(
+        "B785",
+        (
+            Edit(
+                "src/stratalog/maintenance/scrub.py",
+                'list("", after=position.counted)',
+                'list("")',
+            ),
+        ),
+        ("tests/maintenance/test_scrub.py::test_a_count_of_the_blobs_that_is_stopped_resumes",),
+    ),
 )

@@ -88,11 +88,7 @@ class _Verification:
         title = f"{history.kind} {history.organisation}/{history.name}"
         self._histories += 1
         self._report(1)
-        try:
-            descent = prove_descent(backup, checkpoint)
-        except Corrupt as exc:
-            self._find(title, exc)
-            return
+        descent = prove_descent(backup, checkpoint)
         for finding in descent.report.findings if descent.report else ():
             reason = f"version {finding.version}: {finding.reason}{finding.key and f' {finding.key}'}"
             self._findings.append(BackupFailure(title, finding.kind, reason))

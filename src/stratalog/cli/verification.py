@@ -251,7 +251,8 @@ def _descent_row(descent: Descent) -> list[str]:
     if descent.status == "proven" and descent.report is not None and descent.report.findings:
         return _row(descent.report)
     colour = {"proven": "green", "not-provable": "yellow"}.get(descent.status, "red")
-    return [click.style(descent.status.replace("-", " "), fg=colour), name, descent.reason]
+    faults = map(_finding_text, descent.report.findings if descent.report else ())
+    return [click.style(descent.status.replace("-", " "), fg=colour), name, "; ".join([descent.reason, *faults])]
 
 
 def chosen_histories(store: Store, names: tuple[str, ...], records: tuple[str, ...]) -> Iterator[HistoryName]:

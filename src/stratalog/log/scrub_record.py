@@ -15,7 +15,7 @@ from stratalog.ports.index import Item, Put
 
 __all__ = ["ScrubRecord", "load_scrub_record", "save_scrub_record", "scrubbed_before_ms"]
 
-FORMAT = 2
+FORMAT = 3
 SCRUB_SORT = "scrub"
 
 
@@ -23,22 +23,26 @@ class ScrubRecord(msgspec.Struct, array_like=True):
     """The position of the current round, and the result of the last complete round."""
 
     after: str = ""
-    """The key of the blob read last; empty between two rounds."""
+    """The key of the blob read last; empty until the round has read a blob, and between two rounds."""
 
     began_ms: int = 0
-    passed_ms: int = 0
-    """The time at which the last pass ended."""
+    """The time at which the current round began; ``round_began_ms`` between two rounds."""
 
-    bytes_read: int = 0
-    """The number of bytes that this round has read."""
+    passed_ms: int = 0
+    """The time at which the last pass that read blobs began."""
+
+    counted: str = ""
+    """The key of the blob counted last. A round first adds up the sizes of all blobs."""
+
+    total_bytes: int = 0
+    """The stored bytes of the counted blobs."""
 
     damaged: int = 0
     """The number of damaged blobs in this round."""
 
     round_began_ms: int = 0
-    round_bytes: int = 0
     round_damaged: int = 0
-    """The three ``round_`` fields describe the last complete round."""
+    """The two ``round_`` fields describe the last complete round."""
 
 
 def load_scrub_record(environment: Environment) -> ScrubRecord:

@@ -12,10 +12,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from stratalog.clock import Observation
 from stratalog.codec import encode, is_decimal, sha256
 from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.log.chain import body_digest, link
 from stratalog.log.entries import Entry
+from stratalog.log.head import Head
 from stratalog.log.log import Log
 
 __all__ = [
@@ -120,14 +122,13 @@ def verify_log(
     start = log.floor()
     check_upto(log, upto, start)
     before = log.hash_at(start)
-    try:
-        head = log.head()
-    except Corrupt as exc:
-        return ChainReport(origin=log.record.origin, start=start, version=start, hash=before, findings=(_head(exc),))
+    head, damage = _head(log, start)
     last = head.version if upto is None else min(upto, head.version)
 
     def links() -> Iterator[Link | Damage]:
-        return _links(log, start, last, visit)
+        yield from _links(log, start, last, head, visit)
+        if damage is not None and (upto is None or upto >= damage.version):
+            yield damage
 
     return check_chain(log.record.origin, start, before, links, progress)
 
@@ -277,11 +278,25 @@ def link_of(entry: Entry) -> Link:
     )
 
 
-def _links(log: Log, after: int, upto: int, visit: Callable[[Entry], None]) -> Iterator[Link | Damage]:
+def _head(log: Log, start: int) -> tuple[Head, Damage | None]:
+    """Return the head. If the last item cannot be read, return a head before it, and the damage of its version.
+
+    If not even the item's key can be read, its version is unknown. The damage then has the version ``start``.
+    """
+    seen = Observation(log.environment.clock)
+    try:
+        return log.head(), None
+    except Corrupt as exc:
+        sort = str(exc.details.get("sort", ""))
+        version = int(sort) if is_decimal(sort) else start
+        return Head(version - 1, version, 0, b"", seen), Damage(version, "altered", exc.message)
+
+
+def _links(log: Log, after: int, upto: int, head: Head, visit: Callable[[Entry], None]) -> Iterator[Link | Damage]:
     while after < upto:
         # The read of a range ends at a fault. Read the faulty version by itself. The next range begins after it.
         with suppress(Corrupt, NotFound):
-            for entry in log.read(after, upto):
+            for entry in log.read(after, upto, head=head):
                 visit(entry)
                 yield link_of(entry)
                 after = entry.version
@@ -316,9 +331,3 @@ def _last_of_gap(log: Log, version: int, upto: int) -> int:
         return log.next_stored(version, upto) - 1
     except Corrupt:
         return version
-
-
-def _head(error: Corrupt) -> Finding:
-    version = str(error.details.get("sort", "0"))
-    number = int(version) if is_decimal(version) else 0
-    return Finding("altered", number, number, error.message)

@@ -7,7 +7,6 @@ RFC 6962) over one line for each history.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -16,8 +15,9 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from stratalog.codec import is_decimal
-from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.log.chain import genesis
+from stratalog.log.verification import ChainReport
 from stratalog.maintenance.verification import (
     HistoryName,
     HistoryReport,
@@ -95,7 +95,10 @@ class Descent(msgspec.Struct, frozen=True):
 
 
 def checkpoint_of(store: Store, history: HistoryName) -> Checkpoint:
-    """Return the checkpoint of a history's newest version. Reads the head and verifies nothing. Raises NotFound."""
+    """Return the checkpoint of a history's newest version. Reads the head and verifies nothing.
+
+    Raises NotFound, and Corrupt for a damaged head or origin.
+    """
     if history.kind == "log":
         log = store.log(history.organisation, history.name)
         head = log.head()
@@ -107,7 +110,7 @@ def checkpoint_of(store: Store, history: HistoryName) -> Checkpoint:
 def checkpoints_of(store: Store) -> list[Checkpoint]:
     """Return the checkpoints of all live histories, in the order of their lines.
 
-    A log that is deleted meanwhile is left out. Raises NotFound for a listed history that is missing.
+    A log that is deleted meanwhile is left out. Raises NotFound for a listed history that is missing, and Corrupt.
     """
     checkpoints = []
     for history in list_histories(store):
@@ -159,9 +162,9 @@ def prove_descent(
     """Verify a history and compare its hash at the checkpoint's version with the checkpoint.
 
     ``history`` replaces the history that the checkpoint names. For a missing history the status is "contradicted". It
-    is "not-provable" for a forgotten version, and for a log whose floor rose during each attempt to verify it. The
-    result's ``report`` holds the findings about the whole chain: a chain may have findings even if the descent is
-    proven.
+    is "not-provable" for a forgotten version, for a log whose floor rose during each attempt to verify it, and if
+    damage hides the origin, the end or the version's hash. The result's ``report`` holds the findings about the whole
+    chain: a chain may have findings even if the descent is proven. Raises Unavailable.
     """
     chosen = history or checkpoint.history
     try:
@@ -171,27 +174,36 @@ def prove_descent(
     except NotFound as exc:
         return Descent(checkpoint, "contradicted", exc.message)
     chain = report.chain
-    if chain.origin != checkpoint.origin:
+    # The first version that is verified does not follow from a damaged origin, or from a damaged hash at the floor.
+    first = chain.start + 1
+    if chain.origin and chain.origin != checkpoint.origin and not _is_damaged(chain, first):
         return Descent(checkpoint, "contradicted", "the store holds another history, with another origin", report)
-    if checkpoint.version > chain.version:
+    if checkpoint.version > chain.version and not _is_damaged(chain, chain.version):
         return Descent(checkpoint, "contradicted", f"the history ends at version {chain.version}", report)
     if checkpoint.version < chain.start:
         return Descent(checkpoint, "not-provable", f"versions below {chain.start} are forgotten", report)
+    if checkpoint.version > chain.version or chain.origin != checkpoint.origin:
+        return Descent(checkpoint, "not-provable", "the end or the origin of the history is damaged", report)
     try:
-        hash = _hash_at(store, chosen, report, checkpoint.version)
+        hash = _hash_at(store, chosen, chain, checkpoint.version)
     except VersionForgotten:
         return Descent(checkpoint, "not-provable", "the version was forgotten while it was read", report)
-    if hash != checkpoint.hash:
-        return Descent(checkpoint, "contradicted", "the history up to the version differs", report)
-    return Descent(checkpoint, "proven", f"the history holds version {checkpoint.version}", report)
+    if hash == checkpoint.hash:
+        return Descent(checkpoint, "proven", f"the history holds version {checkpoint.version}", report)
+    if not hash or _is_damaged(chain, max(checkpoint.version, first)):
+        return Descent(checkpoint, "not-provable", f"version {checkpoint.version} is damaged", report)
+    return Descent(checkpoint, "contradicted", "the history up to the version differs", report)
 
 
-def _hash_at(store: Store, history: HistoryName, report: HistoryReport, version: int) -> bytes:
-    """Return the hash stored with a version; empty bytes if the version is missing. Raises VersionForgotten.
+def _is_damaged(chain: ChainReport, version: int) -> bool:
+    return any(finding.version <= version <= finding.last for finding in chain.findings)
+
+
+def _hash_at(store: Store, history: HistoryName, chain: ChainReport, version: int) -> bytes:
+    """Return the hash stored with a version; empty bytes if it cannot be read. Raises VersionForgotten.
 
     The stored hash suffices: the verification computed the same hash or reported a finding.
     """
-    chain = report.chain
     if version == 0:
         return genesis(chain.origin)
     try:
@@ -204,18 +216,23 @@ def _hash_at(store: Store, history: HistoryName, report: HistoryReport, version:
                 raise VersionForgotten("the version is forgotten", record=name.id, version=version, floor=floor.version)
             return floor.hash
         item = item_at(store.environment, name, version)
-        return bytes(item.attributes["ch"]) if item else b""  # type: ignore[arg-type]
+        hash = item.attributes.get("ch") if item else None
+        return hash if isinstance(hash, bytes) else b""
     except VersionForgotten:
         raise
-    except NotFound:
+    except (Corrupt, NotFound):
         return b""
 
 
 def _record_origin(store: Store, history: HistoryName) -> str:
+    """Return the origin, which the floor or version 1 stores. Raises Corrupt."""
     name = Name(history.organisation, history.name)
     floor = read_floor(store.environment.index, name)
     first = None if floor.origin else item_at(store.environment, name, 1)
-    return floor.origin or str(first.attributes.get("og", "") if first else "")
+    origin = floor.origin or (first.attributes.get("og") if first else None)
+    if not isinstance(origin, str):
+        raise Corrupt("the first version, which names the origin, cannot be read", record=history.name)
+    return origin
 
 
 def _checkpoint(fields: Sequence[str]) -> Checkpoint:
@@ -237,7 +254,7 @@ def _number(text: str) -> int:
 def _hash(text: str) -> bytes:
     try:
         decoded = base64.b64decode(text, validate=True)
-    except binascii.Error as exc:
+    except ValueError as exc:
         raise Invalid("a checkpoint's hash is not Base64", value=text) from exc
     if len(decoded) != HASH_BYTES:
         raise Invalid("a checkpoint's hash has the wrong length", value=text)

@@ -36,50 +36,52 @@ class ScrubReport(msgspec.Struct, frozen=True):
 
 
 def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop: Stop = never) -> ScrubReport:
-    """Read the due share of the blobs. Raises Unavailable, OutcomeUnknown.
+    """Read the due share of the blobs, so that regular passes read every blob within ``days``.
 
-    Regular passes read every blob within ``days``. The first round of a large store may take longer. So may a round of
-    a store that has grown much, because the share is computed from the size of the last round.
+    Raises Unavailable, OutcomeUnknown.
 
     A new round starts when a fifth of ``days`` (``1 - SHARE``) has passed since the last finished round began. Until
-    then the scrub reads nothing. A pass reads at least `SCRUB_PASS_BYTES_MIN` bytes, if so many bytes of the round are
-    left. ``stop`` is called before each blob. A dry run reads the blobs that the next run would read, and saves no
-    position.
+    then the scrub reads nothing. A round first adds up the sizes of all blobs, which may take several passes. A pass
+    reads at least `SCRUB_PASS_BYTES_MIN` stored bytes, if so many bytes of the round are left. ``stop`` is called
+    before each blob. A dry run reads the blobs that the next run would read, and saves no position.
     """
     clock = environment.clock
     position, now_ms = load_scrub_record(environment), clock.wall_ms()
-    if not position.after:
+    if position.began_ms == position.round_began_ms:
         is_due = is_interval_over(clock, position.round_began_ms, days * DAY_MS * (1 - SHARE))
         if position.round_began_ms and not is_due:
             return ScrubReport(0, 0, (), True)
         position.began_ms = position.passed_ms = now_ms
-        position.bytes_read = position.damaged = 0
+        position.counted, position.total_bytes, position.damaged = "", 0, 0
+    if not position.after and not _count(environment, position, stop):
+        if not dry_run:
+            save_scrub_record(environment, position)
+        return ScrubReport(0, 0, (), False)
     budget = _budget(position, now_ms, days)
-    blobs = size = 0
+    blobs = size = bytes_read = 0
     failures: list[MaintenanceFailure] = []
     is_finished = True
     for stat in environment.blobs.list("", after=position.after):
         if size >= budget or stop():
             is_finished = False
             break
+        size += stat.stored_bytes
         try:
-            size += len(environment.blobs.get(stat.key))
+            bytes_read += len(environment.blobs.get(stat.key))
         except NotFound:
             pass  # the blob was collected after the listing
         except (Corrupt, Unsupported) as exc:
             failures.append(MaintenanceFailure(stat.key, exc.code, exc.message))
         blobs += 1
         position.after = stat.key
-    position.bytes_read += size
     position.damaged += len(failures)
     position.passed_ms = now_ms
     if is_finished:
         position.after = ""
-        position.round_began_ms, position.round_bytes = position.began_ms, position.bytes_read
-        position.round_damaged = position.damaged
+        position.round_began_ms, position.round_damaged = position.began_ms, position.damaged
     if not dry_run:
         save_scrub_record(environment, position)
-    return ScrubReport(blobs, size, tuple(failures), is_finished)
+    return ScrubReport(blobs, bytes_read, tuple(failures), is_finished)
 
 
 def last_scrub_ms(environment: Environment) -> int:
@@ -90,13 +92,23 @@ def last_scrub_ms(environment: Environment) -> int:
     return load_scrub_record(environment).round_began_ms
 
 
-def _budget(position: ScrubRecord, now_ms: int, days: float) -> int:
-    """Return the bytes that this pass must read, at least `SCRUB_PASS_BYTES_MIN`.
+def _count(environment: Environment, position: ScrubRecord, stop: Stop) -> bool:
+    """Add up the sizes of all blobs. Return False if ``stop`` ended the count, which the next pass then resumes."""
+    for stat in environment.blobs.list("", after=position.counted):
+        if stop():
+            return False
+        position.counted = stat.key
+        position.total_bytes += stat.stored_bytes
+    return True
 
-    If one percent of a round's planned duration passed since the last pass, the pass must read one percent of the last
-    round's bytes.
+
+def _budget(position: ScrubRecord, now_ms: int, days: float) -> int:
+    """Return the stored bytes that this pass must read, at least `SCRUB_PASS_BYTES_MIN`.
+
+    If one percent of a round's planned duration passed since the last pass, the pass must read one percent of the bytes
+    that were stored when the round began.
     """
     elapsed_ms = max(0, now_ms - position.passed_ms)
     # `SHARE` squared: a round may start only after `1 - SHARE` of the days, and is planned to take `SHARE` of the rest.
-    due = position.round_bytes * elapsed_ms / max(1.0, days * DAY_MS * SHARE * SHARE)
+    due = position.total_bytes * elapsed_ms / max(1.0, days * DAY_MS * SHARE * SHARE)
     return max(SCRUB_PASS_BYTES_MIN, int(due))

@@ -80,16 +80,26 @@ def verify_history(
     """Recompute one history's hash chain and, for a document, rebuild its state.
 
     A log or document is read up to version ``upto``, if given; a record is always read whole. ``progress`` is
-    called with the number of versions verified since its last call. Damage is reported in the findings. If the floor
-    rises meanwhile, the report has only the findings above the new floor. If no finding is certain, because versions
-    were forgotten before they were read, the verification starts again, and passes the versions of the new attempt to
-    ``progress`` too.
+    called with the number of versions verified since its last call. Damage is reported in the findings. If damage hides
+    the origin, the report has an empty origin. If the floor rises meanwhile, the report has only the findings above the
+    new floor. If no finding is certain, because versions were forgotten before they were read, the verification starts
+    again, and passes the versions of the new attempt to ``progress`` too.
 
     Raises NotFound, Unavailable, and Invalid for a version of a document before its fork point. Raises VersionForgotten
     if ``upto`` is below the floor, or if no attempt of `VERIFY_ATTEMPTS_MAX` was certain.
     """
-    if history.kind == "record":
-        return HistoryReport(history, "record", _verify_record(store, history, progress))
+    try:
+        if history.kind == "record":
+            return HistoryReport(history, "record", _verify_record(store, history, progress))
+        return _verify_attempts(store, history, upto, progress)
+    except Corrupt as exc:
+        finding = _finding(exc)
+    chain = ChainReport(origin="", start=0, version=finding.last, hash=b"", findings=(finding,))
+    return HistoryReport(history, history.kind, chain)
+
+
+def _verify_attempts(store: Store, history: HistoryName, upto: int | None, progress: Progress | None) -> HistoryReport:
+    """Verify a log; again if the floor rose meanwhile and no finding is certain. Raises Corrupt for a name record."""
     for _ in range(VERIFY_ATTEMPTS_MAX):
         log = store.log(history.organisation, history.name)
         floor = log.floor()
@@ -113,10 +123,7 @@ def _verify_log(
 
 
 def _verify_record(store: Store, history: HistoryName, progress: Progress | None) -> ChainReport:
-    """Verify a record. A listed record without a version is damaged: nothing deletes a record's latest version.
-
-    So is a record whose items cannot be read.
-    """
+    """Verify a record. A listed record without a version is damaged: nothing deletes a record's latest version."""
     try:
         return verify_record(store.environment, Name(history.organisation, history.name), progress=progress)
     except NotFound:
@@ -124,8 +131,6 @@ def _verify_record(store: Store, history: HistoryName, progress: Progress | None
         if history.name not in {listing.id for listing in islice(listed, 1)}:
             raise
         finding = Finding("missing", 1, 1, "the listed record has no version")
-    except Corrupt as exc:
-        finding = _finding(exc)
     return ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))
 
 
