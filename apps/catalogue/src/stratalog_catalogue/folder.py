@@ -69,7 +69,7 @@ class Step(msgspec.Struct, frozen=True):
     seen: set[str] = set()
     """The stored ids of records that the poll has read. The pages of a feed or harvest share one set.
 
-    While the records are read, `is_first_read` adds the ids of a complete state, and of the records that may replace a
+    While the records are read, `note_read` adds the ids of a complete state, and of the records that may replace a
     version of the same time: those of a harvest, and those of a feed without times of their own. A million short ids
     take about 125 MiB of memory.
     """
