@@ -98,7 +98,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B656",
-        (Edit(MIGRATION, 'is_repeated = stored.version.metadata.get("source") == source.name', "is_repeated = True"),),
+        (Edit(MIGRATION, 'return f"{MIGRATIONS}{source.name}/{table}"', "return MIGRATIONS + table"),),
         (f"{MIGRATING}::test_a_migration_ignores_where_a_migration_to_another_source_was_interrupted",),
     ),
     Removal(
