@@ -414,9 +414,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SOURCES}redrive.py",
-                "    forget_checkpoint(records, source.name)\n",
-                "    for other in before:\n        resolve(records, other.id)\n"
-                "    forget_checkpoint(records, source.name)\n",
+                "    done = poll_source(records",
+                "    for other in before:\n        resolve(records, other.id)\n    done = poll_source(records",
             ),
         ),
         (

@@ -289,6 +289,17 @@ def test_a_complete_state_of_which_a_page_was_once_refused_deletes_at_the_next_p
     assert [(taken.read, taken.failed, taken.deleted) for taken in polls] == [(5, 1, 0), (4, 0, 1), (0, 0, 0)]
 
 
+def test_a_complete_feed_is_read_again_after_the_redrive_of_its_record(catalogue: Catalogue, feed: Feed) -> None:
+    settings = {**settings_of(feed), "complete": True}
+    catalogue.add("books", **settings)
+    catalogue.poll()
+    feed.books[:2], feed.etag = [{"id": 0, "changed": "yesterday"}], '"2"'
+    assert (catalogue.poll().taken.failed, len(catalogue.ids("source/books/"))) == (1, 8)
+    catalogue.add("books", **{**settings, "time": ""})
+    assert [letter.resolved for letter in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert (catalogue.poll().taken.deleted, catalogue.poll().taken.read) == (1, 0)
+
+
 def test_two_changes_of_a_feed_with_one_modification_time_are_both_stored(catalogue: Catalogue, feed: Feed) -> None:
     catalogue.add("books", **{**settings_of(feed), "time": ""})
     texts = [b"first", b"second", b"second"]

@@ -83,7 +83,8 @@ def poll_feed(
     that is read again is not written again. If the pages are the source's complete state, they are one step. Raises
     Unavailable, Invalid and LimitExceeded. Unavailable also means that a complete state changed during the poll.
     """
-    validators: dict[str, str] = {name: str(checkpoint[name]) for name in ("etag", "modified") if name in checkpoint}
+    names = checkpoint.keys() & {"etag", "modified"} if "again" not in checkpoint else ()
+    validators = {name: str(checkpoint[name]) for name in names}
     with connect() as client:
         get = partial(fetch, client, clock)
         first = get(source.location, _conditions(validators))

@@ -6,7 +6,6 @@ A source's checkpoint is stored only after all records before it are stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -200,12 +199,16 @@ def forget_checkpoint(records: Records, source: str) -> None:
         return
 
 
-def read_state_again(records: Records, source: Source) -> None:
-    """Make the next poll read the newest complete state of a source, even if the state has not changed."""
-    with suppress(Corrupt):  # with a damaged checkpoint, the next poll fails
-        checkpoint = _checkpoint(records, source)
-        # Without `newest`, a poll of a folder would also read all earlier states.
-        _save_checkpoint(records, source, {name: checkpoint[name] for name in checkpoint.keys() & {"newest"}}, 0)
+def read_state_again(records: Records, source: Source) -> bool:
+    """Make the next poll read the newest complete state of a source, even if the state has not changed.
+
+    Return False if the checkpoint is damaged. The next poll then fails.
+    """
+    try:
+        _save_checkpoint(records, source, {**_checkpoint(records, source), "again": True}, 0)
+    except Corrupt:
+        return False
+    return True
 
 
 def _pointer(source: Source) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from stratalog import DeadLetter, Records, Store
 from stratalog_catalogue.encodings import UTF8, is_utf8
-from stratalog_catalogue.folder import Step, read_file, suffix_of, unpacked
+from stratalog_catalogue.folder import Step, is_mirror, read_file, suffix_of, unpacked
 from stratalog_catalogue.ingest import (
     IngestFailure,
     fail,
@@ -166,7 +166,10 @@ def _poll_anew(store: Store, records: Records, source: Source, letter: DeadLette
         for other in records.dead_letters()
         if other.size is None and not is_row_letter(other) and (other.id.startswith(prefix) or other.id == letter.id)
     ]
-    forget_checkpoint(records, source.name)
+    # Each poll of a mirror compares all files. And a deletion that is earlier than the checkpoint's time may have no
+    # effect, so a mirror keeps its checkpoint.
+    if not (is_mirror(source) and read_state_again(records, source)):
+        forget_checkpoint(records, source.name)
     done = poll_source(records, source, connect, store.environment.clock)
     if done.reason:
         return done.reason
