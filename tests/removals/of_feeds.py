@@ -162,7 +162,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B701",
         (
-            Edit(FEED, "split(_encoded_as(source, answer), ", "split(source, "),
+            Edit(FEED, "encoded = _encoded_as(source, answer)\n", "encoded = source\n"),
             Edit(FEED, "encoding = _encoded_as(source, answer).encoding", "encoding = source.encoding"),
         ),
         (

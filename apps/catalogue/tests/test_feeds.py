@@ -223,6 +223,20 @@ def test_a_complete_state_whose_responses_contain_their_time_deletes_what_it_lac
     assert catalogue.poll().taken.deleted == 1
 
 
+@pytest.mark.parametrize("unreadable", [b'{"time": %d}', b'{"items": [{"time": %d}]}'], ids=["page", "record"])
+def test_an_unreadable_part_of_a_complete_state_may_differ_in_each_response(
+    catalogue: Catalogue, feed: Feed, unreadable: bytes
+) -> None:
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
+    real, times = feed.answer, count()
+    feed.answer = lambda path, given: (  # type: ignore[method-assign]
+        (200, {}, unreadable % next(times)) if "from" in path else real(path, {})
+    )
+    polled = catalogue.poll()
+    assert (polled.reason, polled.taken.new, polled.taken.failed) == ("", 3, 1)
+    assert len([*catalogue.records.dead_letters()]) == 1
+
+
 def test_a_complete_state_that_gets_another_page_during_the_poll_deletes_no_present_record(
     catalogue: Catalogue, feed: Feed
 ) -> None:

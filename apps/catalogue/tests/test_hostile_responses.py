@@ -5,18 +5,20 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from apps.catalogue.tests.feeds import Feed, serving
-from apps.catalogue.tests.helpers import Catalogue
+from apps.catalogue.tests.helpers import Catalogue, catalogue_in
 from apps.catalogue.tests.test_feeds import settings_of
 from stratalog import Invalid
 from stratalog.testing.clock import ManualClock
 from stratalog_catalogue.content_decoder import PIECE_BYTES, decoded
 from stratalog_catalogue.feed import fetch, linked_next, poll_feed
 from stratalog_catalogue.limits import CATALOGUE_RESPONSE_SECONDS_MAX
+from stratalog_catalogue.redrive import redrive
 from stratalog_catalogue.sources import Source
 
 LINE = b'{"id": %d}\n'
@@ -215,6 +217,24 @@ def test_a_page_that_is_not_utf_8_has_the_charset_of_its_response_unless_the_set
     steps = poll_feed(source, {}, lambda: httpx.Client(transport=httpx.MockTransport(handle)), ManualClock())
     read = [record for step in steps for record in step.records]
     assert [(record.id, record.encoding) for record in read] == [("\u00e9", read_as)] * 2
+
+
+@pytest.mark.parametrize(("declared", "ids"), [("", ["\u00e9"]), ("cp1251", ["\u0439"])])
+def test_the_letter_of_a_page_that_is_not_utf_8_is_read_with_the_charset_of_its_response_unless_the_settings_name_one(
+    tmp_path: Path, declared: str, ids: list[str]
+) -> None:
+    def handle(request: httpx.Request) -> httpx.Response:
+        headers = {"Date": "Thu, 01 Jan 1970 00:00:01 GMT", "Content-Type": "application/json; charset=latin-1"}
+        return httpx.Response(200, headers=headers, content=iter(['{"list": [{"id": "\u00e9"}]}'.encode("latin-1")]))
+
+    catalogue = catalogue_in(tmp_path)
+    catalogue.connect = lambda: httpx.Client(transport=httpx.MockTransport(handle))
+    settings = {"adapter": "http", "location": "http://a.example", "format": "json", "id": "id", "transformer": "plain"}
+    catalogue.add("books", **settings, records="items", encoding=declared and "cp1252")
+    assert catalogue.poll().taken.failed == 1
+    catalogue.add("books", **settings, records="list", encoding=declared)
+    assert [letter.resolved for letter in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert catalogue.ids("source/books/") == ids
 
 
 def test_a_quotation_mark_without_end_in_a_link_header_quotes_the_rest_of_the_header() -> None:

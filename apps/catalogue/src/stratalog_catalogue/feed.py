@@ -236,9 +236,12 @@ def shown_url(url: str) -> str:
 
 
 def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreadable]:
-    for record in split(_encoded_as(source, answer), [answer.body], shown_url(source.location)):
+    encoded = _encoded_as(source, answer)
+    # A redrive of the page's letter knows only the settings and the letter, and not the answer's Content-Type.
+    named = "" if source.encoding else encoded.encoding
+    for record in split(encoded, [answer.body], shown_url(source.location)):
         is_page = isinstance(record, Unreadable) and record.document and not record.body
-        yield msgspec.structs.replace(record, body=answer.body) if is_page else record
+        yield msgspec.structs.replace(record, body=answer.body, encoding=named) if is_page else record
 
 
 def _content(source: Source, answer: FeedPage) -> tuple[bytes, bool]:
@@ -249,9 +252,13 @@ def _content(source: Source, answer: FeedPage) -> tuple[bytes, bool]:
 
 
 def _hashed(records: Iterator[SplitRecord | Unreadable], digest: hashlib._Hash) -> Iterator[SplitRecord | Unreadable]:
-    """Yield the records, and add the hash of each body to ``digest``."""
+    """Yield the records, and add the hash of each readable body to ``digest``.
+
+    An unreadable page may differ in each response, for example in its time.
+    """
     for record in records:
-        digest.update(sha256(record.body))
+        if isinstance(record, SplitRecord):
+            digest.update(sha256(record.body))
         yield record
 
 
