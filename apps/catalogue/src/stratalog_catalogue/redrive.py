@@ -88,7 +88,8 @@ def _try(
 def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> str:
     """Read a letter's body with the source's present settings, and store the body's record or records.
 
-    If the letter names an encoding, it replaces the encoding in the settings. Return the reason of a failure, or "".
+    If the letter of a record names an encoding, it replaces the encoding in the settings. Return the reason of a
+    failure, or "".
     """
     failure = failure_of(letter)
     if failure is None:
@@ -121,7 +122,8 @@ def _take_document(records: Records, source: Source, letter: DeadLetter, failure
     pieces = records.open_dead_letter(letter.id)
     if source.adapter == "folder":
         pieces = unpacked(pieces, suffix_of(failure.id))
-    encoding = failure.encoding or source.encoding
+    # A page's letter has the charset of its response, which counts only if the settings name no encoding.
+    encoding = source.encoding or failure.encoding
     if source.format == "csv" and _POSITION.search(failure.id):
         encoding = _encoding_of_part(source, failure, records.open_dead_letter(letter.id))
     lettered = msgspec.structs.replace(source, encoding=encoding)
