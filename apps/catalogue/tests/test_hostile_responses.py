@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import socket
+import threading
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -13,9 +16,10 @@ import pytest
 from apps.catalogue.tests.feeds import Feed, serving
 from apps.catalogue.tests.helpers import Catalogue, catalogue_in
 from apps.catalogue.tests.test_feeds import settings_of
-from stratalog import Invalid
+from stratalog import Invalid, Unavailable
 from stratalog.testing.clock import ManualClock
 from stratalog_catalogue.content_decoder import PIECE_BYTES, decoded
+from stratalog_catalogue.deadline import Deadline
 from stratalog_catalogue.feed import fetch, linked_next, poll_feed
 from stratalog_catalogue.limits import CATALOGUE_RESPONSE_SECONDS_MAX
 from stratalog_catalogue.redrive import redrive
@@ -96,7 +100,7 @@ def test_bytes_after_compressed_content_are_ignored(rest: bytes, piece: int) -> 
 def received(handle: Callable[[httpx.Request], httpx.Response], clock: ManualClock | None = None) -> bytes:
     """Return the body of the response that a server gives by ``handle``."""
     with httpx.Client(transport=httpx.MockTransport(handle)) as client:
-        return fetch(client, clock or ManualClock(), "http://a.example/feed", {}).body
+        return fetch(client, Deadline(clock or ManualClock()), "http://a.example/feed", {}).body
 
 
 def test_the_body_of_a_redirect_is_not_read() -> None:
@@ -129,6 +133,30 @@ def test_a_response_that_takes_too_long_is_given_up() -> None:
         received(lambda request: httpx.Response(200, content=slow()), clock)
 
 
+@pytest.mark.parametrize("piece", [b"x", b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["a byte", "an informational response"])
+def test_a_response_whose_headers_take_too_long_is_given_up(piece: bytes) -> None:
+    clock = ManualClock()
+
+    def serve(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection, suppress(OSError):
+            connection.recv(10_000)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst")
+            connection.recv(10_000)
+            for _ in range(20):
+                connection.sendall(piece)
+                clock.sleep(CATALOGUE_RESPONSE_SECONDS_MAX)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, httpx.Client(verify=False) as client:
+        server = threading.Thread(target=serve, args=(listener,))
+        server.start()
+        url, deadline = f"http://127.0.0.1:{listener.getsockname()[1]}/", Deadline(clock)
+        assert fetch(client, deadline, url, {}).body == b"first"
+        clock.sleep(2 * CATALOGUE_RESPONSE_SECONDS_MAX)
+        with pytest.raises(Unavailable, match="takes too long"):
+            fetch(client, deadline, url, {})
+        server.join()
+
+
 def test_a_redirect_to_another_server_carries_no_credentials() -> None:
     asked: list[httpx.Request] = []
 
@@ -139,7 +167,7 @@ def test_a_redirect_to_another_server_carries_no_credentials() -> None:
         return httpx.Response(200, content=iter([b""]))
 
     with httpx.Client(transport=httpx.MockTransport(handle)) as client:
-        fetch(client, ManualClock(), "http://user:secret@a.example/feed", {})
+        fetch(client, Deadline(ManualClock()), "http://user:secret@a.example/feed", {})
     assert ["authorization" in request.headers for request in asked] == [True, False]
 
 
