@@ -61,7 +61,7 @@ def rename_source(
             records.delete(prefix + name)
     with suppress(NotFound):
         records.put(CHECKPOINTS + other, records.get(CHECKPOINTS + name).body)
-    _move_notes(records, name, other)
+    _move_migrations(records, name, other)
     put_settings(records, msgspec.structs.replace(source, name=other, renamed_to=msgspec.UNSET))
     remove_source(records, name)
     return counts
@@ -164,7 +164,7 @@ def _move_letter(records: Records, letter: DeadLetter, target_id: str) -> bool:
     return True
 
 
-def _move_notes(records: Records, name: str, other: str) -> None:
+def _move_migrations(records: Records, name: str, other: str) -> None:
     """Move the notes of migrations. A later migration needs them, since it must not copy the same rows again."""
     for line in list(records.list(prefix=MIGRATIONS)):
         with suppress(NotFound):
