@@ -168,7 +168,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B233",
-        (Edit(f"{SOURCES}folder.py", '    if source.complete and source.format == "file":', "    if False:"),),
+        (
+            Edit(
+                f"{SOURCES}folder.py",
+                "    if is_mirror(source):\n        yield from",
+                "    if False:\n        yield from",
+            ),
+        ),
         (f"{TESTS}test_deletions.py::test_files_that_are_records_together_form_a_single_state",),
     ),
     Removal(
