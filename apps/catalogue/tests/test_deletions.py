@@ -137,6 +137,14 @@ def test_a_file_that_was_removed_when_another_file_was_unreadable_is_deleted_lat
     assert scans.poll().taken.read == 0
 
 
+def test_a_file_that_was_removed_when_the_folder_was_moved_is_deleted(scans: Catalogue) -> None:
+    (scans.folder / "scans").rename(scans.folder / "moved")
+    scans.add("scans", format="file", transformer="plain", location=str(scans.folder / "moved"))
+    taken = scans.poll().taken
+    assert (taken.same, taken.deleted, versions(scans)) == (2, 1, {"a": 1, "b": 1})
+    assert scans.poll().taken.read == 0
+
+
 def refused(*given: Any, **options: Any) -> None:
     raise LimitExceeded("too large", limit=1)
 

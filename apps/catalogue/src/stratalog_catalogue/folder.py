@@ -130,10 +130,13 @@ def _mirror(
     The ingest ignores a deletion that is older than its record. So the time of a state is never earlier than the time
     of the last state, and the time of a state with missing files is later than both that time and the times of these
     files. A file that returns with its old time gets a time after its deletion.
+
+    Without `files` in the checkpoint, this is the first state of the folder, so each file keeps its time.
     """
     before: dict[str, Remembered] = checkpoint.get("files", {})
     last_ms = int(checkpoint.get("newest", -1))
-    dated = [_dated(file, _last_ms_of(file, before) if file.id in before else last_ms) for file in changed]
+    absent_ms = last_ms if "files" in checkpoint else -1
+    dated = [_dated(file, _last_ms_of(file, before) if file.id in before else absent_ms) for file in changed]
     there = unchanged | {file.id: _remembered(file, read, looked_ms) for file, read in zip(changed, dated, strict=True)}
     is_again = "again" in checkpoint
     if there == before and not is_again:
