@@ -104,7 +104,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B657",
         (
-            Edit(MIGRATION, 'for version in versions if "version"', 'for version in versions[:1] if "version"'),
+            Edit(MIGRATION, "not is_moved(version), versions)", "not is_moved(version), versions[:1])"),
             Edit(MIGRATION, "expected=target.latest, metadata", "metadata"),
         ),
         (
@@ -204,5 +204,10 @@ REMOVALS: tuple[Removal, ...] = (
         "B742",
         (Edit(f"{SOURCES}polls.py", 'if is_mirror(source) and "newest" in checkpoint else {}', "if False else {}"),),
         (f"{TESTS}test_deletions.py::test_a_file_that_was_removed_when_the_folder_was_moved_is_deleted",),
+    ),
+    Removal(
+        "B743",
+        (Edit(MIGRATION, "not is_moved(version), versions)", "True, versions)"),),
+        (f"{MIGRATING}::test_a_new_source_with_the_former_name_of_a_renamed_source_gets_all_rows",),
     ),
 )

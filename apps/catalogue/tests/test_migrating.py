@@ -230,6 +230,19 @@ def test_a_migration_is_repeated_also_if_its_source_was_renamed_or_its_table_was
     assert body(catalogue, "b", source=name) == b"polled"
 
 
+def test_a_new_source_with_the_former_name_of_a_renamed_source_gets_all_rows(catalogue: Catalogue) -> None:
+    old = Old(ranged=True)
+    for version in (1, 2):
+        old.row("b", version, {"S": f"{version}"})
+    assert run(catalogue, old) == (2, 0, 0)
+    rename_source(catalogue.records, "miro", "tate")
+    assert [run(catalogue, old) for _ in range(2)] == [(2, 0, 0), (0, 2, 0)]
+    assert body(catalogue, "b") == b"2"
+    rename_source(catalogue.records, "miro", "other")
+    rename_source(catalogue.records, "tate", "miro")
+    assert run(catalogue, old) == (0, 2, 0)
+
+
 def test_a_migration_that_read_no_row_counts_as_none(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
     old = Old(ranged=False)
     old.row("b", 1, {"S": "1"})

@@ -21,6 +21,7 @@ from stratalog.extras import needs_extra
 from stratalog_catalogue.ingest import ROW, IngestFailure, fail, is_row_letter, resolve
 from stratalog_catalogue.names import MIGRATIONS, SOURCES, source_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, time_ms_of, value_at
+from stratalog_catalogue.source_rename import is_moved
 from stratalog_catalogue.sources import Source
 
 __all__ = ["Migrated", "migrate"]
@@ -185,7 +186,9 @@ def _target(records: Records, record_id: str) -> _Target:
         versions = list(records.versions(record_id, reverse=True))
     except NotFound:
         return _Target()
-    rows = {int(version.metadata["version"]) for version in versions if "version" in version.metadata}
+    # The versions before a rename belong to the renamed source.
+    own = takewhile(lambda version: not is_moved(version), versions)
+    rows = {int(version.metadata["version"]) for version in own if "version" in version.metadata}
     return _Target(versions[0].version, rows, versions[-1].version > 1)
 
 

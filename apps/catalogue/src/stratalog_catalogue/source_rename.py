@@ -26,7 +26,9 @@ from stratalog_catalogue.names import (
 )
 from stratalog_catalogue.sources import Source, put_settings, read_source, remove_source
 
-__all__ = ["RenameCounts", "rename_source"]
+__all__ = ["RenameCounts", "is_moved", "rename_source"]
+
+_MOVED = "renamed/"
 
 
 class RenameCounts(msgspec.Struct):
@@ -200,4 +202,9 @@ def _copied(version: RecordVersion, name: str) -> int:
 
 
 def _moved(other: str) -> str:
-    return f"renamed/{other}"
+    return _MOVED + other
+
+
+def is_moved(version: RecordVersion) -> bool:
+    """Return whether a version is the deletion of a record that a rename moved to another source."""
+    return version.write_id.startswith(_MOVED)
