@@ -245,7 +245,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B312",
-        (Edit(FOLDER, "if file.id in before else last_ms)", "if file.id in before else -1)"),),
+        (Edit(FOLDER, "if file.id in before else absent_ms)", "if file.id in before else -1)"),),
         (f"{RACY}::test_a_mirror_deletes_a_removed_newest_file_and_stores_it_again_when_it_reappears",),
     ),
     Removal(
