@@ -240,7 +240,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B312",
-        (Edit(FOLDER, "if gone := before.keys() - there.keys():", "if gone := set[str]():"),),
+        (Edit(FOLDER, "max(0, last_ms, *map(_given_ms, before.values()), *(", "max(0, *("),),
         (f"{RACY}::test_a_mirror_deletes_a_removed_newest_file_and_stores_it_again_when_it_reappears",),
     ),
     Removal(

@@ -128,8 +128,7 @@ def _mirror(
     The step has no records if only the checkpoint changes. There is no step if nothing changes.
 
     The ingest ignores a deletion that is older than its record. So the time of a state is never earlier than the time
-    of the last state, and the time of a state with missing files is later than both that time and the times of these
-    files. A file that returns with its old time gets a time after its deletion.
+    of the last state and the times of its files. A file that returns with its old time gets a time after its deletion.
 
     Without `files` in the checkpoint, this is the first state of the folder, so each file keeps its time.
     """
@@ -141,9 +140,7 @@ def _mirror(
     is_again = "again" in checkpoint
     if there == before and not is_again:
         return
-    time_ms = max(0, last_ms, *(file.time_ms for file in [*listed, *dated]))
-    if gone := before.keys() - there.keys():
-        time_ms = max(time_ms, 1 + max(last_ms, *(_given_ms(before[id]) for id in gone)))
+    time_ms = max(0, last_ms, *map(_given_ms, before.values()), *(file.time_ms for file in [*listed, *dated]))
     following: Checkpoint = {"files": there, "newest": time_ms}
     if not changed and there.keys() == before.keys() and not is_again:
         yield Step(iter(()), following, time_ms)
