@@ -168,7 +168,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B233",
-        (Edit(f"{SOURCES}folder.py", '    if source.complete and source.format == "file":', "    if False:"),),
+        (
+            Edit(
+                f"{SOURCES}folder.py",
+                "    if is_mirror(source):\n        yield from",
+                "    if False:\n        yield from",
+            ),
+        ),
         (f"{TESTS}test_deletions.py::test_files_that_are_records_together_form_a_single_state",),
     ),
     Removal(
@@ -234,12 +240,12 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B312",
-        (Edit(FOLDER, "if gone := before.keys() - there.keys():", "if gone := set[str]():"),),
+        (Edit(FOLDER, "max(0, last_ms, *map(_given_ms, before.values()), *(", "max(0, *("),),
         (f"{RACY}::test_a_mirror_deletes_a_removed_newest_file_and_stores_it_again_when_it_reappears",),
     ),
     Removal(
         "B312",
-        (Edit(FOLDER, "if file.id in before else last_ms)", "if file.id in before else -1)"),),
+        (Edit(FOLDER, "if file.id in before else absent_ms)", "if file.id in before else -1)"),),
         (f"{RACY}::test_a_mirror_deletes_a_removed_newest_file_and_stores_it_again_when_it_reappears",),
     ),
     Removal(
@@ -414,9 +420,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SOURCES}redrive.py",
-                "    forget_checkpoint(records, source.name)\n",
-                "    for other in before:\n        resolve(records, other.id)\n"
-                "    forget_checkpoint(records, source.name)\n",
+                "    done = poll_source(records",
+                "    for other in before:\n        resolve(records, other.id)\n    done = poll_source(records",
             ),
         ),
         (

@@ -66,7 +66,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B653",
         (
             Edit(CODING, "inflater.decompress(left, PIECE_BYTES)", "inflater.decompress(left)"),
-            Edit(FEED, "        if clock.boot_ms() > until_ms:\n", "        if False:\n"),
+            Edit(FEED, "        deadline.check()\n", ""),
             Edit(FEED, "if response.next_request is None:", "if response.read() is not None:"),
             Edit(FEED, 'r\'"(?:[^"\\\\]|\\\\.?)*+(?:"|$)\'', 'r\'"(?:[^"\\\\]|\\\\.)*"\''),
         ),
@@ -98,13 +98,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B656",
-        (Edit(MIGRATION, 'is_repeated = stored.version.metadata.get("source") == source.name', "is_repeated = True"),),
+        (Edit(MIGRATION, 'return f"{MIGRATIONS}{source.name}/{table}"', "return MIGRATIONS + table"),),
         (f"{MIGRATING}::test_a_migration_ignores_where_a_migration_to_another_source_was_interrupted",),
     ),
     Removal(
         "B657",
         (
-            Edit(MIGRATION, 'for version in versions if "version"', 'for version in versions[:1] if "version"'),
+            Edit(MIGRATION, "not is_moved(version), versions)", "not is_moved(version), versions[:1])"),
             Edit(MIGRATION, "expected=target.latest, metadata", "metadata"),
         ),
         (
@@ -162,7 +162,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B701",
         (
-            Edit(FEED, "split(_encoded_as(source, answer), ", "split(source, "),
+            Edit(FEED, "encoded = _encoded_as(source, answer)\n", "encoded = source\n"),
             Edit(FEED, "encoding = _encoded_as(source, answer).encoding", "encoding = source.encoding"),
         ),
         (
@@ -194,5 +194,20 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{FEEDS}::test_a_complete_state_whose_responses_contain_their_time_deletes_what_it_lacks",),
+    ),
+    Removal(
+        "B740",
+        (Edit(f"{SOURCES}deadline.py", "if event.endswith(_OPENED):", "if False:"),),
+        (f"{RESPONSES}::test_a_response_whose_headers_take_too_long_is_given_up",),
+    ),
+    Removal(
+        "B742",
+        (Edit(f"{SOURCES}polls.py", 'if is_mirror(source) and "newest" in checkpoint else {}', "if False else {}"),),
+        (f"{TESTS}test_deletions.py::test_a_file_that_was_removed_when_the_folder_was_moved_is_deleted",),
+    ),
+    Removal(
+        "B743",
+        (Edit(MIGRATION, "not is_moved(version), versions)", "True, versions)"),),
+        (f"{MIGRATING}::test_a_new_source_with_the_former_name_of_a_renamed_source_gets_all_rows",),
     ),
 )

@@ -587,7 +587,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{TABLE}/queries.py",
-                "            if parts[1] != edge_of_leaves:\n",
+                "            if key > last_reference:\n",
                 "            if len(parts) == 3:\n",
             ),
         ),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import msgspec
 import pytest
 
-from apps.catalogue.tests.helpers import Catalogue
-from stratalog import NotFound
+from apps.catalogue.tests.helpers import Catalogue, catalogue_in
+from stratalog import LimitExceeded, NotFound, Records
 from stratalog_catalogue.limits import CATALOGUE_DELETIONS_UNASKED_MAX
 from stratalog_catalogue.polls import poll
+from stratalog_catalogue.redrive import redrive
 from stratalog_catalogue.sources import pause_source, read_source, remove_source, source_names
 
 
@@ -78,6 +82,71 @@ def test_files_that_are_records_together_form_a_single_state(catalogue: Catalogu
     assert (taken.read, taken.new, taken.deleted) == (1, 1, 1)
     assert catalogue.ids("source/scans/") == ["b", "c"]
     assert catalogue.poll().taken.read == 0
+
+
+@pytest.fixture
+def scans(tmp_path: Path) -> Catalogue:
+    """A folder of the files a, b and c, each a record. The newest file, c, is removed after the first poll."""
+    catalogue = catalogue_in(tmp_path)
+    catalogue.add("scans", format="file", transformer="plain")
+    for day, name in enumerate("abc", 1):
+        catalogue.write(name, source="scans", name=name, day=day)
+    assert catalogue.poll().taken.new == 3
+    (catalogue.folder / "scans" / "c").unlink()
+    return catalogue
+
+
+def versions(catalogue: Catalogue) -> dict[str, int]:
+    return {id: catalogue.records.stat(f"source/scans/{id}").version for id in catalogue.ids("source/scans/")}
+
+
+@pytest.mark.parametrize("is_redriven", [False, True])
+def test_a_file_that_was_removed_when_another_file_was_refused_is_deleted_later(
+    scans: Catalogue, monkeypatch: pytest.MonkeyPatch, is_redriven: bool
+) -> None:
+    scans.write("A", source="scans", name="a", day=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Records, "put_if_newer", refused)
+        assert (scans.poll().taken.failed, versions(scans)) == (1, {"a": 1, "b": 1, "c": 1})
+    if is_redriven:
+        assert [letter.resolved for letter in redrive(scans.store, "acme", scans.connect)] == [True]
+    else:
+        # The file is older than the removed file.
+        scans.write("smaller", source="scans", name="a", day=2)
+    taken = scans.poll().taken
+    assert (taken.new, taken.deleted, versions(scans)) == (not is_redriven, 1, {"a": 2, "b": 1})
+    assert scans.poll().taken.read == 0
+
+
+@pytest.mark.parametrize("repair", ["a poll", "a redrive", "a removal"])
+def test_a_file_that_was_removed_when_another_file_was_unreadable_is_deleted_later(
+    scans: Catalogue, repair: str
+) -> None:
+    file = scans.folder / "scans" / "a"
+    file.unlink()
+    scans.write("no scan", source=".", name="elsewhere")
+    file.symlink_to(scans.folder / "elsewhere")
+    assert (scans.poll().taken.failed, versions(scans)) == (1, {"a": 1, "b": 1, "c": 1})
+    file.unlink()
+    if repair != "a removal":
+        scans.write("A", source="scans", name="a", day=2)
+    if repair == "a redrive":
+        assert [letter.resolved for letter in redrive(scans.store, "acme", scans.connect)] == [True]
+    scans.poll()
+    assert versions(scans) == ({"b": 1} if repair == "a removal" else {"a": 2, "b": 1})
+    assert scans.poll().taken.read == 0
+
+
+def test_a_file_that_was_removed_when_the_folder_was_moved_is_deleted(scans: Catalogue) -> None:
+    (scans.folder / "scans").rename(scans.folder / "moved")
+    scans.add("scans", format="file", transformer="plain", location=str(scans.folder / "moved"))
+    taken = scans.poll().taken
+    assert (taken.same, taken.deleted, versions(scans)) == (2, 1, {"a": 1, "b": 1})
+    assert scans.poll().taken.read == 0
+
+
+def refused(*given: Any, **options: Any) -> None:
+    raise LimitExceeded("too large", limit=1)
 
 
 def test_an_empty_folder_deletes_no_record(catalogue: Catalogue) -> None:

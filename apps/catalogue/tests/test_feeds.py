@@ -223,6 +223,20 @@ def test_a_complete_state_whose_responses_contain_their_time_deletes_what_it_lac
     assert catalogue.poll().taken.deleted == 1
 
 
+@pytest.mark.parametrize("unreadable", [b'{"time": %d}', b'{"items": [{"time": %d}]}'], ids=["page", "record"])
+def test_an_unreadable_part_of_a_complete_state_may_differ_in_each_response(
+    catalogue: Catalogue, feed: Feed, unreadable: bytes
+) -> None:
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
+    real, times = feed.answer, count()
+    feed.answer = lambda path, given: (  # type: ignore[method-assign]
+        (200, {}, unreadable % next(times)) if "from" in path else real(path, {})
+    )
+    polled = catalogue.poll()
+    assert (polled.reason, polled.taken.new, polled.taken.failed) == ("", 3, 1)
+    assert len([*catalogue.records.dead_letters()]) == 1
+
+
 def test_a_complete_state_that_gets_another_page_during_the_poll_deletes_no_present_record(
     catalogue: Catalogue, feed: Feed
 ) -> None:
@@ -287,6 +301,17 @@ def test_a_complete_state_of_which_a_page_was_once_refused_deletes_at_the_next_p
     feed.answer = answer  # type: ignore[method-assign]
     polls = [catalogue.poll().taken for _ in range(3)]
     assert [(taken.read, taken.failed, taken.deleted) for taken in polls] == [(5, 1, 0), (4, 0, 1), (0, 0, 0)]
+
+
+def test_a_complete_feed_is_read_again_after_the_redrive_of_its_record(catalogue: Catalogue, feed: Feed) -> None:
+    settings = {**settings_of(feed), "complete": True}
+    catalogue.add("books", **settings)
+    catalogue.poll()
+    feed.books[:2], feed.etag = [{"id": 0, "changed": "yesterday"}], '"2"'
+    assert (catalogue.poll().taken.failed, len(catalogue.ids("source/books/"))) == (1, 8)
+    catalogue.add("books", **{**settings, "time": ""})
+    assert [letter.resolved for letter in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert (catalogue.poll().taken.deleted, catalogue.poll().taken.read) == (1, 0)
 
 
 def test_two_changes_of_a_feed_with_one_modification_time_are_both_stored(catalogue: Catalogue, feed: Feed) -> None:

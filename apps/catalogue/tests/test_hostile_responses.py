@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import gzip
+import socket
+import threading
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import pytest
 
 from apps.catalogue.tests.feeds import Feed, serving
-from apps.catalogue.tests.helpers import Catalogue
+from apps.catalogue.tests.helpers import Catalogue, catalogue_in
 from apps.catalogue.tests.test_feeds import settings_of
-from stratalog import Invalid
+from stratalog import Invalid, Unavailable
 from stratalog.testing.clock import ManualClock
 from stratalog_catalogue.content_decoder import PIECE_BYTES, decoded
+from stratalog_catalogue.deadline import Deadline
 from stratalog_catalogue.feed import fetch, linked_next, poll_feed
 from stratalog_catalogue.limits import CATALOGUE_RESPONSE_SECONDS_MAX
+from stratalog_catalogue.redrive import redrive
 from stratalog_catalogue.sources import Source
 
 LINE = b'{"id": %d}\n'
@@ -94,7 +100,7 @@ def test_bytes_after_compressed_content_are_ignored(rest: bytes, piece: int) -> 
 def received(handle: Callable[[httpx.Request], httpx.Response], clock: ManualClock | None = None) -> bytes:
     """Return the body of the response that a server gives by ``handle``."""
     with httpx.Client(transport=httpx.MockTransport(handle)) as client:
-        return fetch(client, clock or ManualClock(), "http://a.example/feed", {}).body
+        return fetch(client, Deadline(clock or ManualClock()), "http://a.example/feed", {}).body
 
 
 def test_the_body_of_a_redirect_is_not_read() -> None:
@@ -127,6 +133,30 @@ def test_a_response_that_takes_too_long_is_given_up() -> None:
         received(lambda request: httpx.Response(200, content=slow()), clock)
 
 
+@pytest.mark.parametrize("piece", [b"x", b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["a byte", "an informational response"])
+def test_a_response_whose_headers_take_too_long_is_given_up(piece: bytes) -> None:
+    clock = ManualClock()
+
+    def serve(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection, suppress(OSError):
+            connection.recv(10_000)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst")
+            connection.recv(10_000)
+            for _ in range(20):
+                connection.sendall(piece)
+                clock.sleep(CATALOGUE_RESPONSE_SECONDS_MAX)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, httpx.Client(verify=False) as client:
+        server = threading.Thread(target=serve, args=(listener,))
+        server.start()
+        url, deadline = f"http://127.0.0.1:{listener.getsockname()[1]}/", Deadline(clock)
+        assert fetch(client, deadline, url, {}).body == b"first"
+        clock.sleep(2 * CATALOGUE_RESPONSE_SECONDS_MAX)
+        with pytest.raises(Unavailable, match="takes too long"):
+            fetch(client, deadline, url, {})
+        server.join()
+
+
 def test_a_redirect_to_another_server_carries_no_credentials() -> None:
     asked: list[httpx.Request] = []
 
@@ -137,7 +167,7 @@ def test_a_redirect_to_another_server_carries_no_credentials() -> None:
         return httpx.Response(200, content=iter([b""]))
 
     with httpx.Client(transport=httpx.MockTransport(handle)) as client:
-        fetch(client, ManualClock(), "http://user:secret@a.example/feed", {})
+        fetch(client, Deadline(ManualClock()), "http://user:secret@a.example/feed", {})
     assert ["authorization" in request.headers for request in asked] == [True, False]
 
 
@@ -215,6 +245,26 @@ def test_a_page_that_is_not_utf_8_has_the_charset_of_its_response_unless_the_set
     steps = poll_feed(source, {}, lambda: httpx.Client(transport=httpx.MockTransport(handle)), ManualClock())
     read = [record for step in steps for record in step.records]
     assert [(record.id, record.encoding) for record in read] == [("\u00e9", read_as)] * 2
+
+
+@pytest.mark.parametrize(
+    ("declared", "corrected", "id"), [("", "", "\u00e9"), ("", "cp1251", "\u0439"), ("cp1252", "cp1251", "\u0439")]
+)
+def test_the_letter_of_a_page_that_is_not_utf_8_is_read_with_the_charset_of_its_response_unless_the_settings_name_one(
+    tmp_path: Path, declared: str, corrected: str, id: str
+) -> None:
+    def handle(request: httpx.Request) -> httpx.Response:
+        headers = {"Date": "Thu, 01 Jan 1970 00:00:01 GMT", "Content-Type": "application/json; charset=latin-1"}
+        return httpx.Response(200, headers=headers, content=iter(['{"list": [{"id": "\u00e9"}]}'.encode("latin-1")]))
+
+    catalogue = catalogue_in(tmp_path)
+    catalogue.connect = lambda: httpx.Client(transport=httpx.MockTransport(handle))
+    settings = {"adapter": "http", "location": "http://a.example", "format": "json", "id": "id", "transformer": "plain"}
+    catalogue.add("books", **settings, records="items", encoding=declared)
+    assert catalogue.poll().taken.failed == 1
+    catalogue.add("books", **settings, records="list", encoding=corrected)
+    assert [letter.resolved for letter in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert catalogue.ids("source/books/") == [id]
 
 
 def test_a_quotation_mark_without_end_in_a_link_header_quotes_the_rest_of_the_header() -> None:

@@ -16,7 +16,9 @@ from stratalog import Records, Unavailable
 from stratalog.testing.aws_local import aws_environment
 from stratalog.testing.emulators import Emulator
 from stratalog_catalogue.migration import migrate
+from stratalog_catalogue.names import MIGRATIONS
 from stratalog_catalogue.redrive import redrive
+from stratalog_catalogue.source_rename import rename_source
 
 numbers = itertools.count()
 LARGE = bytes(range(256)) * 2000
@@ -66,14 +68,14 @@ def catalogue(
     made.store.close()
 
 
-def run(catalogue: Catalogue, old: Old, **options: Any) -> tuple[int, int, int]:
-    source = catalogue.add("miro", format="json", transformer="plain", id="id", complete=False)
+def run(catalogue: Catalogue, old: Old, name: str = "miro", **options: Any) -> tuple[int, int, int]:
+    source = catalogue.add(name, format="json", transformer="plain", id="id", complete=False)
     done = migrate(catalogue.records, source, old.table, dynamodb=old.dynamodb, s3=old.s3, **options)
     return done.new, done.same, done.failed
 
 
-def body(catalogue: Catalogue, id: str, version: int | None = None) -> bytes:
-    return catalogue.records.get(f"source/miro/{id}", version).body
+def body(catalogue: Catalogue, id: str, version: int | None = None, *, source: str = "miro") -> bytes:
+    return catalogue.records.get(f"source/{source}/{id}", version).body
 
 
 def test_rows_with_inline_and_with_referenced_payloads_are_migrated(catalogue: Catalogue) -> None:
@@ -142,9 +144,8 @@ def test_a_migration_ignores_where_a_migration_to_another_source_was_interrupted
         old.row(f"b{n}", 1, {"S": "{}"})
     with pytest.raises(KeyboardInterrupt):
         run(catalogue, old, progress=interrupt_at(5))
-    other = catalogue.add("other", format="json", transformer="plain", id="id", complete=False)
-    assert migrate(catalogue.records, other, old.table, dynamodb=old.dynamodb, s3=old.s3).new == 6
-    assert run(catalogue, old) == (1, 5, 0)
+    assert run(catalogue, old, "other") == (6, 0, 0)
+    assert run(catalogue, old) == (1, 1, 0)
 
 
 def test_a_repeated_migration_copies_no_row_over_what_polls_have_stored_since(catalogue: Catalogue) -> None:
@@ -179,9 +180,9 @@ def test_a_migration_reads_each_version_of_a_record_at_most_once(
         assert (run(catalogue, old), read[0]) == ((new, same, 0), count)
 
 
-def poll_and_prune(catalogue: Catalogue, id: str, *, retain: int) -> None:
-    catalogue.records.put(f"source/miro/{id}", b"polled", metadata={"format": "json"})
-    catalogue.records.prune(f"source/miro/{id}", retain=retain)
+def poll_and_prune(catalogue: Catalogue, id: str, source: str = "miro", *, retain: int) -> None:
+    catalogue.records.put(f"source/{source}/{id}", b"polled", metadata={"format": "json"})
+    catalogue.records.prune(f"source/{source}/{id}", retain=retain)
 
 
 @pytest.mark.parametrize(("retain", "same", "failed"), [(1, 0, 2), (2, 2, 0)])
@@ -208,6 +209,51 @@ def test_a_migration_after_an_interrupted_first_page_copies_no_row_whose_version
         run(catalogue, old, progress=interrupt_at(1))
     poll_and_prune(catalogue, "b", retain=1)
     assert run(catalogue, old) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("name", ["miro", "tate"])
+@pytest.mark.parametrize("is_earlier_build", [False, True])
+def test_a_migration_is_repeated_also_if_its_source_was_renamed_or_its_table_was_migrated_to_another_source(
+    catalogue: Catalogue, name: str, is_earlier_build: bool
+) -> None:
+    old = Old(ranged=False)
+    old.row("b", 1, {"S": "1"})
+    assert run(catalogue, old) == (1, 0, 0)
+    if is_earlier_build:
+        catalogue.records.put(MIGRATIONS + old.table, b"null", metadata={"source": "miro"})
+        catalogue.records.delete(f"{MIGRATIONS}miro/{old.table}")
+    if name != "miro":
+        rename_source(catalogue.records, "miro", name)
+    assert run(catalogue, old, "other") == (1, 0, 0)
+    poll_and_prune(catalogue, "b", name, retain=1)
+    assert run(catalogue, old, name) == (0, 0, 1)
+    assert body(catalogue, "b", source=name) == b"polled"
+
+
+def test_a_new_source_with_the_former_name_of_a_renamed_source_gets_all_rows(catalogue: Catalogue) -> None:
+    old = Old(ranged=True)
+    for version in (1, 2):
+        old.row("b", version, {"S": f"{version}"})
+    assert run(catalogue, old) == (2, 0, 0)
+    rename_source(catalogue.records, "miro", "tate")
+    assert [run(catalogue, old) for _ in range(2)] == [(2, 0, 0), (0, 2, 0)]
+    assert body(catalogue, "b") == b"2"
+    rename_source(catalogue.records, "miro", "other")
+    rename_source(catalogue.records, "tate", "miro")
+    assert run(catalogue, old) == (0, 2, 0)
+
+
+def test_a_migration_that_read_no_row_counts_as_none(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Old(ranged=False)
+    old.row("b", 1, {"S": "1"})
+    poll_and_prune(catalogue, "b", retain=1)
+    poll_and_prune(catalogue, "b", retain=1)
+    scan = old.dynamodb.scan
+    monkeypatch.setattr(old.dynamodb, "scan", lambda **given: scan(TableName="none"))
+    with pytest.raises(Unavailable):
+        run(catalogue, old)
+    monkeypatch.setattr(old.dynamodb, "scan", scan)
+    assert run(catalogue, old) == (1, 0, 0)
 
 
 def test_a_first_migration_copies_rows_to_records_of_which_polled_versions_were_pruned(catalogue: Catalogue) -> None:

@@ -14,7 +14,7 @@ from stratalog.testing.clock import ManualClock
 from stratalog_catalogue.folder import Step
 from stratalog_catalogue.names import CHECKPOINTS, SETTINGS
 from stratalog_catalogue.polls import Polled, poll
-from stratalog_catalogue.precedence import is_first_read
+from stratalog_catalogue.precedence import note_read
 from stratalog_catalogue.record_splitter import SplitRecord
 from stratalog_catalogue.sources import Source
 
@@ -99,5 +99,5 @@ def test_a_poll_remembers_only_the_ids_that_it_may_need_again(
     adapter: Any, time_ms: int | None, complete: bool, is_remembered: bool
 ) -> None:
     source, step = Source(name="a", adapter=adapter, location="x", format="json"), Step(iter(()), {}, 1, complete)
-    read = [is_first_read(source, step, SplitRecord(id="1", time_ms=time_ms), 1) for _ in range(2)]
+    read = [note_read(source, step, SplitRecord(id="1", time_ms=time_ms), 1) for _ in range(2)]
     assert (read, len(step.seen)) == ([True, not is_remembered], is_remembered)

@@ -15,6 +15,7 @@ from stratalog_catalogue import folder
 from stratalog_catalogue.ingest import IngestCounts
 from stratalog_catalogue.limits import CATALOGUE_FILE_TICK_SECONDS_MAX
 from stratalog_catalogue.polls import poll_source
+from stratalog_catalogue.redrive import redrive
 from stratalog_catalogue.sources import Source
 
 TICK_NS = 1_700_000_000_000_000_000
@@ -117,6 +118,20 @@ def test_a_state_that_is_read_again_does_not_hide_another_file_of_the_same_tick(
     books.write('{"id": 7, "title": "c"}', "b.json")
     assert books.poll().new == 1
     assert b'"c"' in books.body("7")
+
+
+def test_a_state_that_a_redrive_reads_again_is_later_than_all_states_of_its_tick(catalogue: Catalogue) -> None:
+    settings: dict[str, Any] = {"format": "jsonl", "complete": True}
+    books = Folder(catalogue, **settings)
+    for state in ('{"id": 7}\n{"id": 8}', '{"id": 7}\n{"id": 8}\n{"id": 9}'):
+        books.write(state)
+        assert books.poll().new > 0
+    books = Folder(catalogue, **settings, time="changed")
+    books.write('{"id": 7, "changed": "2020"}\n{"id": 10, "changed": "soon"}')
+    assert (books.poll().failed, len(catalogue.ids("source/books/"))) == (1, 3)
+    books = Folder(catalogue, **settings)
+    assert [letter.resolved for letter in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert (books.poll().deleted, catalogue.ids("source/books/")) == (2, ["10", "7"])
 
 
 def test_a_mirror_deletes_a_removed_newest_file_and_stores_it_again_when_it_reappears(catalogue: Catalogue) -> None:

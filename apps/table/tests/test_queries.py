@@ -23,7 +23,7 @@ from apps.table.tests.helpers import (
     replacement,
     table_of,
 )
-from stratalog_table import Column, File, NewFile, Partition, Schema, Table
+from stratalog_table import Column, File, NewFile, Partition, Schema, Table, queries
 from stratalog_table.model import Region, overlaps
 from stratalog_table.row_order import decode_key, encode_key, minimum_key
 
@@ -149,6 +149,21 @@ def test_a_range_query_returns_the_references_of_leaves_whose_ids_begin_alike() 
         "p-1": ["p-1.parquet"],
         "right": ["right.parquet"],
     }
+
+
+def test_leaves_whose_bounds_begin_alike_are_read_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = ["x" * 40 + end for end in "abcdefgh"]
+    table = table_of(memory_store(), schema=Schema((Column("k", "string"),)), points=points)
+    table.add_files([new_file(f"{id}.parquet", partition=id) for id in leaves(table)])
+    holding, read = queries._holding, []
+
+    def noted(key: str, row: list[Any], **given: Any) -> Any:
+        read.append(key.split("/")[2])
+        return holding(key, row, **given)
+
+    monkeypatch.setattr(queries, "_holding", noted)
+    holdings = table.at().holdings()
+    assert [next(holdings).partition for _ in range(4)] == read
 
 
 @given(st.data())

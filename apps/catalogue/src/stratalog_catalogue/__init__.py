@@ -7,6 +7,7 @@ source_rename    renames a source and moves its records
 names            ids of a catalogue's records
 folder           the adapter of a folder
 feed             the adapter of an HTTP feed
+deadline         the time limit of a request
 content_decoder  decodes compressed HTTP responses in bounded memory
 oai              the adapter of OAI-PMH 2.0
 record_splitter  splits a file or an HTTP answer into records

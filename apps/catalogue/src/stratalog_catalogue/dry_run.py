@@ -10,7 +10,7 @@ from stratalog import Records, StratalogError, Unavailable
 from stratalog_catalogue.folder import Step
 from stratalog_catalogue.ingest import IngestCounts, body_of, living_version, missing_records, time_of
 from stratalog_catalogue.names import source_id, stored_id
-from stratalog_catalogue.precedence import is_first_read, may_replace, replaces
+from stratalog_catalogue.precedence import may_replace, note_read, replaces
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable
 from stratalog_catalogue.sources import Source
 
@@ -37,7 +37,7 @@ def preview(
         if isinstance(record, Unreadable):
             counts.failed += 1
             continue
-        is_first = is_first_read(source, step, record, time_of(record, step.time_ms))
+        is_first = note_read(source, step, record, time_of(record, step.time_ms))
         try:
             changes = _would_change(records, source, record, step, is_first)
         except Unavailable:

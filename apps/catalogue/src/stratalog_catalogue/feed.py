@@ -17,13 +17,13 @@ from stratalog import Invalid, LimitExceeded, StratalogError, Unavailable
 from stratalog.clock import Clock
 from stratalog.codec import is_decimal, sha256
 from stratalog_catalogue.content_decoder import ACCEPTED_CODINGS, decoded
+from stratalog_catalogue.deadline import Deadline
 from stratalog_catalogue.encodings import UTF8, check_encoding, is_utf8, utf8_pieces
 from stratalog_catalogue.folder import Checkpoint, Step
 from stratalog_catalogue.limits import (
     CATALOGUE_DOCUMENT_BYTES_MAX,
     CATALOGUE_PAGES_MAX,
     CATALOGUE_REDIRECTS_MAX,
-    CATALOGUE_RESPONSE_SECONDS_MAX,
 )
 from stratalog_catalogue.record_splitter import (
     SplitRecord,
@@ -61,7 +61,7 @@ _Server = tuple[str, str | None, int | None]
 """The scheme, the host and the port of a URL."""
 
 Get = Callable[[str, dict[str, str]], "FeedPage"]
-"""A function that requests a URL with headers and returns the answer: `fetch` with a client and a clock."""
+"""A function that requests a URL with headers and returns the answer: `fetch` with a client and its deadline."""
 
 
 class FeedPage(msgspec.Struct, frozen=True):
@@ -83,9 +83,10 @@ def poll_feed(
     that is read again is not written again. If the pages are the source's complete state, they are one step. Raises
     Unavailable, Invalid and LimitExceeded. Unavailable also means that a complete state changed during the poll.
     """
-    validators: dict[str, str] = {name: str(checkpoint[name]) for name in ("etag", "modified") if name in checkpoint}
+    names = checkpoint.keys() & {"etag", "modified"} if "again" not in checkpoint else ()
+    validators = {name: str(checkpoint[name]) for name in names}
     with connect() as client:
-        get = partial(fetch, client, clock)
+        get = partial(fetch, client, Deadline(clock))
         first = get(source.location, _conditions(validators))
         if first.status == 304:
             return
@@ -152,7 +153,7 @@ def _all_pages(source: Source, get: Get, first: FeedPage, following: Checkpoint)
             raise Unavailable("the source changed while its pages were read", url=shown_url(url))
 
 
-def fetch(client: httpx.Client, clock: Clock, url: str, headers: dict[str, str]) -> FeedPage:
+def fetch(client: httpx.Client, deadline: Deadline, url: str, headers: dict[str, str]) -> FeedPage:
     """GET a URL and return the answer. Only a request with conditions, in ``headers``, may be answered by status 304.
 
     Raises Unavailable if a retry may succeed, Invalid if no retry can succeed, and LimitExceeded for a body that is too
@@ -162,7 +163,7 @@ def fetch(client: httpx.Client, clock: Clock, url: str, headers: dict[str, str])
 
     shown = shown_url(url)
     try:
-        answer = _received(client, clock, url, headers)
+        answer = _received(client, deadline, url, headers)
     except httpx.HTTPError as exc:
         # The client's message may quote the URL, and the URL may contain secrets.
         reason = str(exc).replace(url, shown) or type(exc).__name__
@@ -178,33 +179,32 @@ def fetch(client: httpx.Client, clock: Clock, url: str, headers: dict[str, str])
     return answer
 
 
-def _received(client: httpx.Client, clock: Clock, url: str, headers: dict[str, str]) -> FeedPage:
+def _received(client: httpx.Client, deadline: Deadline, url: str, headers: dict[str, str]) -> FeedPage:
     """Return the answer after all redirects. The client itself would read the body of a redirect without a limit."""
-    until_ms = clock.boot_ms() + CATALOGUE_RESPONSE_SECONDS_MAX * 1000
-    request = client.build_request("GET", url, headers={"Accept-Encoding": ACCEPTED_CODINGS, **headers})
+    deadline.start(shown_url(url))
+    headers = {"Accept-Encoding": ACCEPTED_CODINGS, **headers}
+    request = client.build_request("GET", url, headers=headers, extensions={"trace": deadline.trace})
     user = b""
     for _ in range(CATALOGUE_REDIRECTS_MAX + 1):
         # The URL of a redirect may lack the user, whom the client passes on only to the same server.
         user = request.url.userinfo or (user if "authorization" in request.headers else b"")
         with closing(client.send(request, stream=True, follow_redirects=False)) as response:
             if response.next_request is None:
-                body = _body(response, clock, until_ms)
+                body = _body(response, deadline)
                 return FeedPage(response.status_code, response.headers, body, str(request.url.copy_with(userinfo=user)))
             request = response.next_request
     raise Unavailable("the source redirects too often", url=shown_url(url), limit=CATALOGUE_REDIRECTS_MAX)
 
 
-def _body(response: httpx.Response, clock: Clock, until_ms: int) -> bytes:
-    """Return the whole body. A server that sends a byte now and then would otherwise occupy the poll for ever."""
+def _body(response: httpx.Response, deadline: Deadline) -> bytes:
+    """Return the whole body. Raises LimitExceeded for a body that is too large."""
     body = bytearray()
     for piece in decoded(response.iter_raw(), response.headers.get("content-encoding", "")):
         body += piece
         if len(body) > CATALOGUE_DOCUMENT_BYTES_MAX:
             shown = shown_url(str(response.url))
             raise LimitExceeded("a response is too large", url=shown, limit=CATALOGUE_DOCUMENT_BYTES_MAX)
-        if clock.boot_ms() > until_ms:
-            shown = shown_url(str(response.url))
-            raise Unavailable("a response takes too long", url=shown, limit=CATALOGUE_RESPONSE_SECONDS_MAX)
+        deadline.check()
     return bytes(body)
 
 
@@ -235,9 +235,12 @@ def shown_url(url: str) -> str:
 
 
 def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreadable]:
-    for record in split(_encoded_as(source, answer), [answer.body], shown_url(source.location)):
+    encoded = _encoded_as(source, answer)
+    # A redrive of the page's letter knows only the settings and the letter, and not the answer's Content-Type.
+    named = "" if source.encoding else encoded.encoding
+    for record in split(encoded, [answer.body], shown_url(source.location)):
         is_page = isinstance(record, Unreadable) and record.document and not record.body
-        yield msgspec.structs.replace(record, body=answer.body) if is_page else record
+        yield msgspec.structs.replace(record, body=answer.body, encoding=named) if is_page else record
 
 
 def _content(source: Source, answer: FeedPage) -> tuple[bytes, bool]:
@@ -248,9 +251,13 @@ def _content(source: Source, answer: FeedPage) -> tuple[bytes, bool]:
 
 
 def _hashed(records: Iterator[SplitRecord | Unreadable], digest: hashlib._Hash) -> Iterator[SplitRecord | Unreadable]:
-    """Yield the records, and add the hash of each body to ``digest``."""
+    """Yield the records, and add the hash of each readable body to ``digest``.
+
+    An unreadable page may differ in each response, for example in its time.
+    """
     for record in records:
-        digest.update(sha256(record.body))
+        if isinstance(record, SplitRecord):
+            digest.update(sha256(record.body))
         yield record
 
 

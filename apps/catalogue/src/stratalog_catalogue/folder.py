@@ -3,6 +3,8 @@
 A checkpoint has the time and size of each file. A file that is changed twice within one tick of the file system's clock
 may have the same time and size after both changes. So if a file's time was within `CATALOGUE_FILE_TICK_SECONDS_MAX` of
 the poll, the checkpoint also has the file's hash, and the next poll compares the hash.
+
+If a checkpoint has `again`, the next poll reads the newest complete state even if no file has changed.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from stratalog_catalogue.names import file_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unreadable, split
 from stratalog_catalogue.sources import Source
 
-__all__ = ["Checkpoint", "Step", "poll_file", "poll_folder", "read_file", "suffix_of", "unpacked"]
+__all__ = ["Checkpoint", "Step", "is_mirror", "poll_file", "poll_folder", "read_file", "suffix_of", "unpacked"]
 
 Checkpoint = dict[str, Any]
 Remembered = list[Any]
@@ -69,7 +71,7 @@ class Step(msgspec.Struct, frozen=True):
     seen: set[str] = set()
     """The stored ids of records that the poll has read. The pages of a feed or harvest share one set.
 
-    While the records are read, `is_first_read` adds the ids of a complete state, and of the records that may replace a
+    While the records are read, `note_read` adds the ids of a complete state, and of the records that may replace a
     version of the same time: those of a harvest, and those of a feed without times of their own. A million short ids
     take about 125 MiB of memory.
     """
@@ -86,10 +88,11 @@ def poll_folder(source: Source, checkpoint: Checkpoint, clock: Clock) -> Iterato
     folder = Path(source.location)
     before: dict[str, Remembered] = checkpoint.get("files", {})
     listed = _files(folder, source.pattern)
-    changed = [file for file in listed if _has_changed(file, before.get(file.id))]
+    again = listed[-1:] if "again" in checkpoint and not is_mirror(source) else []
+    changed = [file for file in listed if file in again or _has_changed(file, before.get(file.id))]
     changed_ids = {file.id for file in changed}
     unchanged = {file.id: _settled(file, before[file.id], looked_ms) for file in listed if file.id not in changed_ids}
-    if source.complete and source.format == "file":
+    if is_mirror(source):
         yield from _mirror(source, folder, listed, changed, checkpoint, unchanged, looked_ms)
         return
     known = {**before, **unchanged}
@@ -124,25 +127,31 @@ def _mirror(
 
     The step has no records if only the checkpoint changes. There is no step if nothing changes.
 
-    The ingest ignores a deletion that is older than its record. So the time of a state with missing files is later than
-    the times of the last state and of the missing files. A file that returns with its old time gets a time after its
-    deletion.
+    The ingest ignores a deletion that is older than its record. So the time of a state is never earlier than the time
+    of the last state and the times of its files. A file that returns with its old time gets a time after its deletion.
+
+    Without `files` in the checkpoint, this is the first state of the folder, so each file keeps its time.
     """
     before: dict[str, Remembered] = checkpoint.get("files", {})
     last_ms = int(checkpoint.get("newest", -1))
-    dated = [_dated(file, _last_ms_of(file, before) if file.id in before else last_ms) for file in changed]
+    absent_ms = last_ms if "files" in checkpoint else -1
+    dated = [_dated(file, _last_ms_of(file, before) if file.id in before else absent_ms) for file in changed]
     there = unchanged | {file.id: _remembered(file, read, looked_ms) for file, read in zip(changed, dated, strict=True)}
-    if there == before:
+    is_again = "again" in checkpoint
+    if there == before and not is_again:
         return
-    time_ms = max((file.time_ms for file in [*listed, *dated]), default=0)
-    if gone := before.keys() - there.keys():
-        time_ms = max(time_ms, 1 + max(last_ms, *(_given_ms(before[id]) for id in gone)))
+    time_ms = max(0, last_ms, *map(_given_ms, before.values()), *(file.time_ms for file in [*listed, *dated]))
     following: Checkpoint = {"files": there, "newest": time_ms}
-    if not changed and there.keys() == before.keys():
+    if not changed and there.keys() == before.keys() and not is_again:
         yield Step(iter(()), following, time_ms)
         return
     records = _records(source, folder, dated, there, following)
     yield Step(records, following, time_ms, True, [*unchanged])
+
+
+def is_mirror(source: Source) -> bool:
+    """Return whether a source is a folder in which each file is a record, and a missing file a deleted record."""
+    return source.complete and source.format == "file"
 
 
 def _has_changed(file: _File, entry: Remembered | None) -> bool:
@@ -241,7 +250,7 @@ def poll_file(source: Source, path: Path) -> Iterator[Step]:
     file = _listed(Path(path.absolute().anchor), path.parent, path)
     if file is None:
         raise Invalid("not a file", path=path)
-    is_state = source.complete and source.format != "file"
+    is_state = source.complete and not is_mirror(source)
     known: dict[str, Remembered] = {}
     following: Checkpoint = {"files": known}
     time_ms = file.time_ms
@@ -315,6 +324,9 @@ def _records(
             # The file cannot be read now. Without an entry in the checkpoint the next poll tries the file again.
             known.pop(file.id, None)
             following["files"].pop(file.id, None)
+            if is_mirror(source):
+                # This poll deletes no record. The next poll may have to, although the file is gone by then.
+                following["again"] = True
             yield Unreadable(id=file.id, reason=fault, document=True, file_time_ms=time_ms)
 
 

@@ -36,7 +36,7 @@ from stratalog_catalogue.limits import (
     CATALOGUE_RECORD_TRIES_MAX,
 )
 from stratalog_catalogue.names import SOURCES, letter_id, source_id, stored_id
-from stratalog_catalogue.precedence import is_first_read, replaces
+from stratalog_catalogue.precedence import note_read, replaces
 from stratalog_catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unreadable
 from stratalog_catalogue.sources import Source
 
@@ -207,7 +207,7 @@ class _Intake:
             if isinstance(record, Unreadable):
                 self._refuse(record)
                 continue
-            is_first = is_first_read(self._source, self._step, record, time_of(record, self._step.time_ms))
+            is_first = note_read(self._source, self._step, record, time_of(record, self._step.time_ms))
             if record.deleted or record.path is not None:
                 self._take_alone(record)
             else:

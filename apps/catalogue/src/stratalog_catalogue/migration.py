@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from decimal import Decimal
 from itertools import takewhile
 from typing import Any
@@ -18,8 +19,9 @@ import msgspec
 from stratalog import DeadLetter, Invalid, NotFound, Records, Unavailable, VersionConflict
 from stratalog.extras import needs_extra
 from stratalog_catalogue.ingest import ROW, IngestFailure, fail, is_row_letter, resolve
-from stratalog_catalogue.names import CHECKPOINTS, SOURCES, source_id
+from stratalog_catalogue.names import MIGRATIONS, SOURCES, source_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, time_ms_of, value_at
+from stratalog_catalogue.source_rename import is_moved
 from stratalog_catalogue.sources import Source
 
 __all__ = ["Migrated", "migrate"]
@@ -71,11 +73,12 @@ def migrate(
     try:
         ranged = len(tables.describe_table(TableName=table)["Table"]["KeySchema"]) > 1
         is_repeated, start = _begun(records, source, table)
-        # This run may be interrupted before the end of its first page.
-        _note(records, source, table, start)
-        for rows, position in _pages(tables, table, ranged, start):
+        for rows, following in _pages(tables, table, ranged, start):
+            # A later run must know that this run may have copied rows, also if it is interrupted on its first page.
+            _note(records, source, table, start)
             _PageCopy(records, source, objects, dead, migrated, is_repeated).run(rows, progress)
-            _note(records, source, table, position)
+            start = following
+        _note(records, source, table, None)
     except _failures() as exc:
         raise Unavailable("the old store cannot be read", table=table, reason=str(exc)) from exc
     return migrated
@@ -183,7 +186,9 @@ def _target(records: Records, record_id: str) -> _Target:
         versions = list(records.versions(record_id, reverse=True))
     except NotFound:
         return _Target()
-    rows = {int(version.metadata["version"]) for version in versions if "version" in version.metadata}
+    # The versions before a rename belong to the renamed source.
+    own = takewhile(lambda version: not is_moved(version), versions)
+    rows = {int(version.metadata["version"]) for version in own if "version" in version.metadata}
     return _Target(versions[0].version, rows, versions[-1].version > 1)
 
 
@@ -267,23 +272,28 @@ def _value(typed: Mapping[str, Any]) -> Any:
 
 
 def _begun(records: Records, source: Source, table: str) -> tuple[bool, dict[str, Any] | None]:
-    """Return whether the last run copied the table to this source too, and the start key of this run.
+    """Return whether an earlier run may have copied rows of the table to this source, and the start key of this run.
 
-    The key is None if the last run was complete or copied the table to another source.
+    The key is None if there was no earlier run, or if the last one was complete.
     """
-    try:
-        stored = records.get(f"{CHECKPOINTS}!migrate/{table}")
-    except NotFound:
-        return False, None
-    is_repeated = stored.version.metadata.get("source") == source.name
-    return is_repeated, msgspec.json.decode(stored.body) if is_repeated else None
+    # Earlier builds noted only the last source of a table.
+    for id in (_note_id(source, table), MIGRATIONS + table):
+        with suppress(NotFound):
+            note = records.get(id)
+            if note.version.metadata.get("source") == source.name:
+                return True, msgspec.json.decode(note.body)
+    return False, None
 
 
-def _note(records: Records, source: Source, table: str, position: dict[str, Any] | None) -> None:
+def _note(records: Records, source: Source, table: str, start: dict[str, Any] | None) -> None:
     """Store the start key of the next run. With the key None, the next run starts from the beginning."""
-    id = f"{CHECKPOINTS}!migrate/{table}"
-    records.put(id, msgspec.json.encode(position), metadata={"source": source.name})
+    id = _note_id(source, table)
+    records.put(id, msgspec.json.encode(start), metadata={"source": source.name})
     records.prune(id, retain=1)
+
+
+def _note_id(source: Source, table: str) -> str:
+    return f"{MIGRATIONS}{source.name}/{table}"
 
 
 def _client(service: str) -> Any:

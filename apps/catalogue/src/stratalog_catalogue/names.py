@@ -11,6 +11,7 @@ from stratalog_catalogue.limits import CATALOGUE_ID_BYTES_MAX
 
 __all__ = [
     "CHECKPOINTS",
+    "MIGRATIONS",
     "POLLS",
     "SETTINGS",
     "SOURCES",
@@ -31,6 +32,7 @@ SOURCES = "source/"
 WORKS = "works/"
 SETTINGS = "catalogue/source/"
 CHECKPOINTS = "catalogue/checkpoint/"
+MIGRATIONS = f"{CHECKPOINTS}!migrate/"
 SUMMARIES = "catalogue/summary/"
 TITLES = "catalogue/titles/"
 POLLS = "polls/"

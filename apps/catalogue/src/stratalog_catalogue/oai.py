@@ -14,6 +14,7 @@ import msgspec
 
 from stratalog import Invalid, StratalogError, Unavailable
 from stratalog.clock import Clock
+from stratalog_catalogue.deadline import Deadline
 from stratalog_catalogue.encodings import UTF8
 from stratalog_catalogue.feed import Get, fetch, shown_url
 from stratalog_catalogue.folder import Checkpoint, Step
@@ -51,7 +52,7 @@ def poll_oai(
     step. Raises Unavailable, Invalid and LimitExceeded.
     """
     with connect() as client:
-        get = partial(fetch, client, clock)
+        get = partial(fetch, client, Deadline(clock))
         if source.complete:
             pages = _pages(source, {}, get)
             first = next(pages)

@@ -6,7 +6,6 @@ A source's checkpoint is stored only after all records before it are stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +16,7 @@ from stratalog.limits import POINTER_BYTES_MAX
 from stratalog.retry import Retry, RetryPolicy
 from stratalog_catalogue.dry_run import preview
 from stratalog_catalogue.feed import poll_feed, shown_url
-from stratalog_catalogue.folder import Checkpoint, Step, poll_folder
+from stratalog_catalogue.folder import Checkpoint, Step, is_mirror, poll_folder
 from stratalog_catalogue.ingest import IngestCounts, resolve, take
 from stratalog_catalogue.limits import CATALOGUE_POLL_TRIES_MAX, CATALOGUE_RETRY_AFTER_SECONDS_MAX
 from stratalog_catalogue.names import CHECKPOINTS, POLLS
@@ -200,12 +199,16 @@ def forget_checkpoint(records: Records, source: str) -> None:
         return
 
 
-def read_state_again(records: Records, source: Source) -> None:
-    """Make the next poll read the newest complete state of a source, even if the state has not changed."""
-    with suppress(Corrupt):  # with a damaged checkpoint, the next poll fails
-        checkpoint = _checkpoint(records, source)
-        # Without `newest`, a poll of a folder would also read all earlier states.
-        _save_checkpoint(records, source, {name: checkpoint[name] for name in checkpoint.keys() & {"newest"}}, 0)
+def read_state_again(records: Records, source: Source) -> bool:
+    """Make the next poll read the newest complete state of a source, even if the state has not changed.
+
+    Return False if the checkpoint is damaged. The next poll then fails.
+    """
+    try:
+        _save_checkpoint(records, source, {**_checkpoint(records, source), "again": True}, 0)
+    except Corrupt:
+        return False
+    return True
 
 
 def _pointer(source: Source) -> str:
@@ -229,14 +232,20 @@ def _retry_seconds(retry: Retry, cause: Exception) -> float:
 
 
 def _checkpoint(records: Records, source: Source) -> Checkpoint:
-    """Return the source's checkpoint, or {} without a checkpoint of its present scope. Raises Corrupt, Unavailable."""
+    """Return the source's checkpoint. Raises Corrupt and Unavailable.
+
+    If the checkpoint is of another scope, return {}, or only the time of the last state for a mirror.
+    """
     try:
         checkpoint: Checkpoint = msgspec.json.decode(records.get(CHECKPOINTS + source.name).body, type=dict[str, Any])
     except NotFound:
         return {}
     except msgspec.DecodeError as exc:
         raise Corrupt("the source's checkpoint cannot be read", source=source.name, reason=str(exc)) from exc
-    return checkpoint if checkpoint.get("location") == source.scope else {}
+    if checkpoint.get("location") == source.scope:
+        return checkpoint
+    # The first state of a mirror's new folder may lack files of the old folder, so it must not be earlier.
+    return {"newest": checkpoint["newest"]} if is_mirror(source) and "newest" in checkpoint else {}
 
 
 def _save_checkpoint(records: Records, source: Source, checkpoint: Checkpoint, now_ms: int) -> None:

@@ -9,11 +9,11 @@ from stratalog_catalogue.names import stored_id
 from stratalog_catalogue.record_splitter import SplitRecord
 from stratalog_catalogue.sources import Source
 
-__all__ = ["is_first_read", "may_replace", "replaces"]
+__all__ = ["may_replace", "note_read", "replaces"]
 
 
-def is_first_read(source: Source, step: Step, record: SplitRecord, time_ms: int) -> bool:
-    """Return whether a record is the first of its id in the poll, and remember the id for the next call.
+def note_read(source: Source, step: Step, record: SplitRecord, time_ms: int) -> bool:
+    """Remember that the poll has read a record. Return whether the record is the first of its id in the poll.
 
     The id is remembered only if the step is a complete state or if `replaces` may be True, since a poll may read any
     number of records.

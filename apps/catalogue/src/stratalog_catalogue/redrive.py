@@ -9,7 +9,7 @@ import msgspec
 
 from stratalog import DeadLetter, Records, Store
 from stratalog_catalogue.encodings import UTF8, is_utf8
-from stratalog_catalogue.folder import Step, read_file, suffix_of, unpacked
+from stratalog_catalogue.folder import Step, is_mirror, read_file, suffix_of, unpacked
 from stratalog_catalogue.ingest import (
     IngestFailure,
     fail,
@@ -88,7 +88,8 @@ def _try(
 def _take_stored_body(records: Records, source: Source, letter: DeadLetter) -> str:
     """Read a letter's body with the source's present settings, and store the body's record or records.
 
-    If the letter names an encoding, it replaces the encoding in the settings. Return the reason of a failure, or "".
+    If the letter of a record names an encoding, it replaces the encoding in the settings. Return the reason of a
+    failure, or "".
     """
     failure = failure_of(letter)
     if failure is None:
@@ -121,7 +122,8 @@ def _take_document(records: Records, source: Source, letter: DeadLetter, failure
     pieces = records.open_dead_letter(letter.id)
     if source.adapter == "folder":
         pieces = unpacked(pieces, suffix_of(failure.id))
-    encoding = failure.encoding or source.encoding
+    # A page's letter has the charset of its response, which counts only if the settings name no encoding.
+    encoding = source.encoding or failure.encoding
     if source.format == "csv" and _POSITION.search(failure.id):
         encoding = _encoding_of_part(source, failure, records.open_dead_letter(letter.id))
     lettered = msgspec.structs.replace(source, encoding=encoding)
@@ -166,7 +168,10 @@ def _poll_anew(store: Store, records: Records, source: Source, letter: DeadLette
         for other in records.dead_letters()
         if other.size is None and not is_row_letter(other) and (other.id.startswith(prefix) or other.id == letter.id)
     ]
-    forget_checkpoint(records, source.name)
+    # Each poll of a mirror compares all files. And a deletion that is earlier than the checkpoint's time may have no
+    # effect, so a mirror keeps its checkpoint.
+    if not (is_mirror(source) and read_state_again(records, source)):
+        forget_checkpoint(records, source.name)
     done = poll_source(records, source, connect, store.environment.clock)
     if done.reason:
         return done.reason

@@ -1,4 +1,4 @@
-"""The rename of a source: its records with all versions, its dead letters, settings and checkpoint move to a new name.
+"""The rename of a source: its records with all versions, its dead letters, settings and checkpoints move to a new name.
 
 A record's id contains its source's name. So a rename copies each record to an id with the new name, and deletes the old
 record. An interrupted rename can resume, because the write id of each copy names the original version.
@@ -14,10 +14,21 @@ import msgspec
 
 from stratalog import Conflict, DeadLetter, Invalid, NotFound, Records, RecordVersion
 from stratalog_catalogue.ingest import fail, failure_of, resolve
-from stratalog_catalogue.names import CHECKPOINTS, SETTINGS, SOURCES, SUMMARIES, TITLES, WORKS, check_source
+from stratalog_catalogue.names import (
+    CHECKPOINTS,
+    MIGRATIONS,
+    SETTINGS,
+    SOURCES,
+    SUMMARIES,
+    TITLES,
+    WORKS,
+    check_source,
+)
 from stratalog_catalogue.sources import Source, put_settings, read_source, remove_source
 
-__all__ = ["RenameCounts", "rename_source"]
+__all__ = ["RenameCounts", "is_moved", "rename_source"]
+
+_MOVED = "renamed/"
 
 
 class RenameCounts(msgspec.Struct):
@@ -52,6 +63,7 @@ def rename_source(
             records.delete(prefix + name)
     with suppress(NotFound):
         records.put(CHECKPOINTS + other, records.get(CHECKPOINTS + name).body)
+    _move_migrations(records, name, other)
     put_settings(records, msgspec.structs.replace(source, name=other, renamed_to=msgspec.UNSET))
     remove_source(records, name)
     return counts
@@ -154,6 +166,18 @@ def _move_letter(records: Records, letter: DeadLetter, target_id: str) -> bool:
     return True
 
 
+def _move_migrations(records: Records, name: str, other: str) -> None:
+    """Move the notes of migrations. A later migration needs them, since it must not copy the same rows again."""
+    for line in list(records.list(prefix=MIGRATIONS)):
+        with suppress(NotFound):
+            note = records.get(line.id)
+            if note.version.metadata.get("source") == name:
+                # The id in a note of an earlier build has no source.
+                table = line.id.removeprefix(MIGRATIONS).removeprefix(f"{name}/")
+                records.put(f"{MIGRATIONS}{other}/{table}", note.body, metadata={"source": other})
+                records.delete(line.id)
+
+
 def _letters(records: Records, prefix: str) -> Iterator[DeadLetter]:
     for letter in records.dead_letters(prefix):
         if not letter.id.startswith(prefix):
@@ -178,4 +202,9 @@ def _copied(version: RecordVersion, name: str) -> int:
 
 
 def _moved(other: str) -> str:
-    return f"renamed/{other}"
+    return _MOVED + other
+
+
+def is_moved(version: RecordVersion) -> bool:
+    """Return whether a version is the deletion of a record that a rename moved to another source."""
+    return version.write_id.startswith(_MOVED)

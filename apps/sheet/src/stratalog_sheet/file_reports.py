@@ -114,6 +114,8 @@ def _of_cells(counted: Mapping[str, Any], code: str, text: str) -> list[FileFind
 
 
 def _line(finding: FileFinding) -> str:
+    if finding.count == 1 and not finding.where:  # the finding is about the whole file
+        return finding.text
     shown = ", ".join(finding.where[:5])
     more = ", …" if finding.count > len(finding.where[:5]) and shown else ""
     where = f": {shown}{more}" if shown else ""

@@ -270,17 +270,17 @@ class TableView:
         prefix = self._layout.leaf()
         rows = self._view.scan(prefix, after=prefix + edge)
         # Several leaves may have one edge in their keys. Then the row of the leaf "p-1" comes between the row of the
-        # leaf "p" and the references on "p", since "-" sorts before "/". So the leaves of an edge are complete only
-        # after the last row of that edge.
+        # leaf "p" and the references on "p", since "-" sorts before "/". So these leaves are complete only after the
+        # last possible reference on the first of them.
         leaves: dict[str, tuple[Holding, list[FileReference]]] = {}
-        edge_of_leaves = ""
+        last_reference = ""
         unwanted = 0
         while (pair := next(rows, None)) is not None:
             key, row = pair
             parts = key.split("/", 3)
-            if parts[1] != edge_of_leaves:
+            if key > last_reference:
                 yield from leaves.values()
-                leaves, edge_of_leaves = {}, parts[1]
+                leaves, last_reference = {}, f"{key}/{LAST}"
             if len(parts) == 3:
                 leaves[parts[2]], unwanted = (_holding(key, row, leaf=True), []), 0
             elif with_references and parts[2] in leaves:

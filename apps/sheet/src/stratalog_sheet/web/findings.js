@@ -9,7 +9,8 @@ export function showFindings(title, findings) {
   const lines = findings.map(({ text, count, where }) => {
     const more = count > PLACES_SHOWN ? ", …" : "";
     const shown = where.length ? `: ${where.slice(0, PLACES_SHOWN).join(", ")}${more}` : "";
-    return make("li", {}, `${text} (${count}${shown})`);
+    const counted = count > 1 || where.length ? ` (${count}${shown})` : "";
+    return make("li", {}, `${text}${counted}`);
   });
   const close = make("button", { class: "strong", autofocus: true }, "Close");
   const dialog = make(

@@ -282,8 +282,11 @@
       if (data.revisionId === OF_ANOTHER_PROGRAM) return super.import(data);
       this.setBorder = (sheetId, col, row, border) =>
         this.history.update("borders", sheetId, col, row, helpers.deepCopy(border));
-      super.import({ ...data, sheets: data.sheets.map((sheet) => ({ ...sheet, merges: [] })) });
-      delete this.setBorder;
+      try {
+        super.import({ ...data, sheets: data.sheets.map((sheet) => ({ ...sheet, merges: [] })) });
+      } finally {
+        delete this.setBorder;
+      }
     }
   }
 
