@@ -20,25 +20,32 @@ __all__ = ["FIRST_SEEDS", "SEEDS_MAX", "seeds_of"]
 SEEDS_MAX = 4000
 LONG_SECONDS = 3.0
 FIRST_SEEDS = {
+    "backup: blobs freed during the read": 159,
     "collect: forks made meanwhile not read": 74,
-    "collect: new stamps with old marks": 58,
+    "collect: new stamps with old marks": 85,
     "collect: snapshots read before entries": 447,
-    "backup: blobs freed during the read": 58,
-    "decay: base proven through the cache": 1263,
-    "decay: freed without reading back": 221,
-    "decay: pins looked at once, before the proof": 1102,
+    "conflict reported although COMMIT failed": 115,
+    "decay: base proven through the cache": 3086,
+    "decay: freed without reading back": 518,
+    "decay: pins looked at once, before the proof": 1622,
     "decay: scrub that found damage trusted": 459,
     "decay: scrub trusted for later values": 245,
     "decay: scrubbed values not looked up": 130,
+    "failed COMMIT reported as unavailable": 102,
     "folder: renamed aside to delete": 1729,
     "late commit does not put its blobs again": 74,
     "log: commit without its second look": 453,
     "log: marks set back by a process that is behind": 42,
+    "log: version in doubt dropped while it is free": 172,
     "log: write in doubt called refused after a minute": 741,
+    "observation rule ignored (blobs)": 54,
     "records: blobs collected while young": 371,
     "threads: decisions from a head that goes back": 207,
+    "threads: interrupted leader leaves the others unanswered": 76,
+    "threads: next leader forgets the version in doubt": 103,
     "threads: one error object for all": 204,
     "threads: state moves to an older snapshot": 159,
+    "usage: reservations are not released": 124,
 }
 
 
