@@ -12,6 +12,7 @@ from stratalog.backups.records import RecordsBackup
 from stratalog.keys import (
     NAME_SORT,
     dead_letters_partition,
+    entries_partition,
     failures_partition,
     family_partition,
     name_partition,
@@ -186,3 +187,18 @@ def test_a_missing_family_item_of_an_ancestor_is_a_failure_and_other_families_ar
     failures = backups.make(memory).manifest.failures
     assert ("corrupt", log.record.owner) in {(failure.code, failure.what) for failure in failures}
     assert [listing.id for listing in backups.restored(backups.view()).list("acme")] == ["a"]
+
+
+def test_a_missing_entry_or_version_is_damage_and_no_conflict(memory: stratalog.Store) -> None:
+    """Nobody writes, so nothing changes between two attempts to read the log and the record."""
+    backups, log = Backups(memory.environment.clock), memory.create_log("acme", "z")
+    for count in range(3):
+        log.append(stratalog.Event("seen", count))
+        memory.records("acme").put("r", bytes([count]))
+    store_with_two_of_each(memory)
+    prefix, record = log.record.prefix, record_partition("acme", record_key("r"))
+    memory.environment.index.commit([Delete(entries_partition(prefix, 1), number(2)), Delete(record, number(2))])
+    failures = {failure.what: failure for failure in backups.make(memory).manifest.failures}
+    assert {what: failure.code for what, failure in failures.items()} == {prefix: "corrupt", "acme/r": "corrupt"}
+    assert all("version=2" in failure.reason for failure in failures.values())
+    assert [listing.id for listing in backups.view().list("acme")] == ["a", "b"]

@@ -7,6 +7,8 @@ from tests.removals.removal import Edit, Removal
 __all__ = ["REMOVALS"]
 
 BACKUP = "src/stratalog/backups/backup.py"
+BACKUP_FAMILY = "src/stratalog/backups/family.py"
+BACKUP_RECORDS = "src/stratalog/backups/records.py"
 BACKED_UP = "tests/backups/test_damaged_items.py"
 MAINTAINED = "tests/maintenance/test_maintain.py"
 SWEPT = f"{MAINTAINED}::test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps"
@@ -138,5 +140,15 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/cli/test_commands.py::test_a_sweep_continues_after_damage_and_counts_what_it_freed",),
+    ),
+    Removal(
+        "B790",
+        (Edit(BACKUP_FAMILY, "if exc.gap in gaps:", "if False:"),),
+        (f"{BACKED_UP}::test_a_missing_entry_or_version_is_damage_and_no_conflict",),
+    ),
+    Removal(
+        "B790",
+        (Edit(BACKUP_RECORDS, "if gap in gaps:", "if False:"),),
+        (f"{BACKED_UP}::test_a_missing_entry_or_version_is_damage_and_no_conflict",),
     ),
 )

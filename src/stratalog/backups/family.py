@@ -77,7 +77,14 @@ class _Log(msgspec.Struct, frozen=True):
 
 
 class _Moved(Exception):
-    """Items of the family were freed or changed while it was read."""
+    """Items of the family were freed or changed while it was read.
+
+    ``gap`` is the prefix of a log and the version of its missing entry. Such an entry was freed meanwhile, or is lost.
+    """
+
+    def __init__(self, gap: tuple[str, int] | None = None) -> None:
+        super().__init__(gap)
+        self.gap = gap
 
 
 class FamilyBackup:
@@ -93,10 +100,18 @@ class FamilyBackup:
 
         Raises Corrupt, and Conflict if the family changed during each of `ATTEMPTS_MAX` attempts.
         """
+        gaps = set[tuple[str, int]]()
         for _ in range(ATTEMPTS_MAX):
             try:
                 return self._read(owner)
-            except _Moved:
+            except _Moved as exc:
+                if exc.gap is not None:
+                    # An entry is freed only after the record of its segment was marked. So an attempt that begins
+                    # without the entry reads the mark, and does not need the entry. If it needs the entry, it is lost.
+                    if exc.gap in gaps:
+                        prefix, version = exc.gap
+                        raise Corrupt("an entry below the head is missing", log=prefix, version=version) from exc
+                    gaps.add(exc.gap)
                 self._environment.count("family read again")
         raise Conflict("the logs kept changing while they were read for a backup", owner=owner)
 
@@ -227,16 +242,17 @@ class FamilyBackup:
         version, hash = first - 1, b""
         for item in self._index.query(partition, before=None if last is None else number(last + 1)):
             if parse_number(item.sort) != version + 1:
-                raise _Moved
+                raise _Moved((log.prefix, version + 1))
             kind = item.attributes.get("k")
             if kind is None:
                 version, hash = version + 1, required(item, "h")
             yield item
             if kind in (SEAL, END):
                 break
-        if following is not None and version != parse_number(following.sort) - 1:
-            raise _Moved
-        if last is not None and (version, hash or log.head.hash) != (last, log.head.hash):  # type: ignore[union-attr]
+        end = parse_number(following.sort) - 1 if following is not None else last
+        if end is not None and version != end:
+            raise _Moved((log.prefix, version + 1))
+        if last is not None and hash and hash != log.head.hash:  # type: ignore[union-attr]
             raise _Moved
 
     def _is_archived(self, owner: str, prefix: str, item: Item) -> bool:

@@ -98,13 +98,19 @@ class RecordsBackup:
         partition = record_partition(self._organisation, key)
         owner = record_owner(self._organisation, key)
         blobs_row = f"{BLOBS_ROW}{owner}"
+        gaps = set[int]()
         for _ in range(ATTEMPTS_MAX):
             latest = latest_item(self._index, partition)
             if latest is None:
                 raise Corrupt("a listed record has no version", organisation=self._organisation, record=id)
             versions = _Versions(self._index.query(partition, before=number(parse_number(latest.sort) + 1)))
             row = self._catalogue.pack(partition, versions)
-            if not versions.is_gapless(latest):
+            if (gap := versions.missing(latest)) is not None:
+                # A version is freed only after the floor rose above it. So an attempt that begins without the version
+                # reads a floor above it. If the version is not below the floor, it is lost.
+                if gap in gaps:
+                    raise Corrupt("a version of a record is missing", record=id, version=gap)
+                gaps.add(gap)
                 continue
             blobs = None
             if not versions.bodies and self._catalogue.base.row(blobs_row) is None:
@@ -147,7 +153,7 @@ class RecordsBackup:
 
     def _retain(self, id: str, error: StratalogError) -> bool:
         """Add a failure for a record. Return whether the base has the record. If so, the base's row stays."""
-        self._catalogue.fail(f"{self._organisation}/{id}", error.code, error.message)
+        self._catalogue.fail(f"{self._organisation}/{id}", error.code, str(error))
         partition = record_partition(self._organisation, record_key(id))
         return self._catalogue.base.row(f"{ITEMS_ROW}{partition}") is not None
 
@@ -176,13 +182,13 @@ class RecordsBackup:
 class _Versions:
     """Yields the items of a record.
 
-    Notes the origin, the time of the first version, the bodies in blobs, and whether a version is missing.
+    Notes the origin, the time of the first version, the bodies in blobs, and the first missing version.
     """
 
     def __init__(self, items: Iterator[Item]) -> None:
         self._items = items
         self._floor = Floor()
-        self._gap = False
+        self._gap: int | None = None
         self._next = 0
         self.bodies: set[BodyRef] = set()
         self.origin = ""
@@ -197,16 +203,25 @@ class _Versions:
                 self._note(item)
             yield item
 
-    def is_gapless(self, latest: Item) -> bool:
-        """Return whether every version from the oldest retained to ``latest`` was yielded. Call it after the items."""
-        return not self._gap and self._next == parse_number(latest.sort) + 1
+    def missing(self, latest: Item) -> int | None:
+        """Return the first version from the oldest retained to ``latest`` that was not yielded; None if there is none.
+
+        Call it after the items.
+        """
+        if self._gap is None and self._next != parse_number(latest.sort) + 1:
+            return self._expected()
+        return self._gap
+
+    def _expected(self) -> int:
+        return self._next or self._floor.version
 
     def _note(self, item: Item) -> None:
         version = parse_number(item.sort)
         self.created_ms = self.created_ms or int(item.attributes.get("c", 0))
         if version < self._floor.version:
             return
-        self._gap = self._gap or version != (self._next or self._floor.version)
+        if self._gap is None and version != self._expected():
+            self._gap = self._expected()
         self._next = version + 1
         if "x" in item.attributes:
             self.bodies.add(decode_ref(item.attributes["x"]))
