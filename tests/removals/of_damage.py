@@ -151,4 +151,114 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(BACKUP_RECORDS, "if gap in gaps:", "if False:"),),
         (f"{BACKED_UP}::test_a_missing_entry_or_version_is_damage_and_no_conflict",),
     ),
+    Removal(
+        "B791",
+        (
+            Edit(
+                BACKUP,
+                'raise Corrupt("a listed log has no live name record", organisation=organisation, log=name)',
+                "return None",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_log_without_its_name_record_is_a_failure_and_stays_in_the_next_backup",),
+    ),
+    Removal(
+        "B791",
+        (
+            Edit(
+                BACKUP,
+                "if owner not in retained:",
+                "if True:",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_log_without_its_name_record_is_a_failure_and_stays_in_the_next_backup",),
+    ),
+    Removal(
+        "B792",
+        (
+            Edit(
+                BACKUP_FAMILY,
+                "if record.prefix not in logs and self._is_alive(record):",
+                "if False:",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_log_whose_family_item_is_missing_is_a_failure_and_is_backed_up",),
+    ),
+    Removal(
+        "B793",
+        (
+            Edit(
+                BACKUP_FAMILY,
+                "if last is not None and parse_number(item.sort) > last + 1:",
+                "if False:",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_log_without_a_segment_record_is_a_failure_and_stays_in_the_next_backup",),
+    ),
+    Removal(
+        "B793",
+        (
+            Edit(
+                BACKUP_FAMILY,
+                "return later is not None and later.sort == following.sort",
+                "return later is not None",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_log_without_a_segment_record_is_a_failure_and_stays_in_the_next_backup",),
+    ),
+    Removal(
+        "B794",
+        (
+            Edit(
+                BACKUP,
+                "if item.sort not in organisations and self._has_content(item.sort):",
+                "if False:",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line",),
+    ),
+    Removal(
+        "B794",
+        (
+            Edit(
+                BACKUP,
+                "{line.sort for line in self._catalogue.base.query(partition)} - names",
+                "set[str]()",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line",),
+    ),
+    Removal(
+        "B794",
+        (
+            Edit(
+                BACKUP_RECORDS,
+                "UNLISTED) for line in self._catalogue.base.query(partition))",
+                "UNLISTED) for line in ())",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line",),
+    ),
+    Removal(
+        "B794",
+        (
+            Edit(
+                BACKUP,
+                "if item.sort not in organisations and self._has_content(item.sort):",
+                "if item.sort not in organisations:",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_line_that_only_an_earlier_backup_has_is_no_failure_if_its_content_is_gone",),
+    ),
+    Removal(
+        "B794",
+        (
+            Edit(
+                BACKUP_RECORDS,
+                "                if next(items, None) is None:\n",
+                "                if False:\n",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_line_that_only_an_earlier_backup_has_is_no_failure_if_its_content_is_gone",),
+    ),
 )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from heapq import merge
+from itertools import groupby
+from operator import attrgetter
 
 from stratalog.backups.family import history_row
 from stratalog.backups.format import BLOBS_ROW, ITEMS_ROW
@@ -24,7 +27,9 @@ from stratalog.keys import (
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.directory import RECORDS, SHARDS, directory_put
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.maintenance.checkpoint import Checkpoint
+from stratalog.maintenance.damage import item_key
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Attribute, Item, required
 from stratalog.records.floor import FLOOR_SORT, Floor, floor_from_item
@@ -33,6 +38,8 @@ from stratalog.records.versions import BEFORE_VERSIONS, decode_ref, latest_item
 __all__ = ["RecordsBackup"]
 
 ATTEMPTS_MAX = 8
+UNLISTED = "the directory does not list a record with versions"
+by_sort = attrgetter("sort")
 
 
 class RecordsBackup:
@@ -62,7 +69,7 @@ class RecordsBackup:
 
     def _read_shard(self, partition: str) -> Iterator[Item]:
         """Yield the lines of a directory shard. Put the record before its line, so every listed record exists."""
-        for listed in self._catalogue.list_sound(self._index, partition):
+        for listed in self._list(partition):
             try:
                 created_ms = self._read_record(listed.sort)
             except (Corrupt, Conflict) as exc:
@@ -72,6 +79,23 @@ class RecordsBackup:
             self.count += 1
             self._step()
             yield listed.item or self._line(partition, listed.sort, created_ms)
+
+    def _list(self, partition: str) -> Iterator[ListedItem]:
+        """Yield the lines of a directory shard, in order.
+
+        No process deletes the line of a record. So if only the base has the line, and the store has versions of the
+        record, the line is lost: yield it without its item, and note a failure.
+        """
+        listed = self._catalogue.list_sound(self._index, partition)
+        base = (ListedItem(line.sort, None, UNLISTED) for line in self._catalogue.base.query(partition))
+        for id, lines in groupby(merge(listed, base, key=by_sort), by_sort):
+            line = next(lines)
+            if line.fault == UNLISTED:
+                items = list_items(self._index, record_partition(self._organisation, record_key(id)), limit=1)
+                if next(items, None) is None:
+                    continue
+                self._catalogue.fail(item_key(partition, id), Corrupt.code, UNLISTED)
+            yield line
 
     def _line(self, partition: str, id: str, created_ms: int) -> Item:
         """Return the directory line of a record whose own line is damaged: the base's line, or a new one.
