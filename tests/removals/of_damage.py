@@ -261,4 +261,44 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{BACKED_UP}::test_a_line_that_only_an_earlier_backup_has_is_no_failure_if_its_content_is_gone",),
     ),
+    Removal(
+        "B718",
+        (Edit(BACKUP, "            if key not in self._current:\n", "            if True:\n"),),
+        (
+            "tests/backups/test_restored_log.py::test_a_log_that_is_deleted_during_a_backup_has_its_name_in_it_although_a_fork_needs_a_former_log_of_the_name",
+        ),
+    ),
+    Removal(
+        "B795",
+        (Edit("src/stratalog/documents/state_cache.py", "if floor == before:", "if False:"),),
+        (
+            "tests/documents/test_state_cache.py::test_a_lost_base_is_damage_and_no_history_that_was_forgotten_meanwhile",
+        ),
+    ),
+    Removal(
+        "B796",
+        (
+            Edit(
+                "src/stratalog/records/store.py",
+                "                check_superseded(self.environment, self._name(id), version_record.version)\n",
+                "",
+            ),
+        ),
+        (
+            "tests/records/test_lost_bodies.py::test_a_forgotten_version_that_is_still_the_latest_is_damage_and_was_not_superseded",
+        ),
+    ),
+    Removal(
+        "B796",
+        (
+            Edit(
+                "src/stratalog/records/decisions.py",
+                "        check_superseded(call.environment, call.name, parse_number(item.sort))\n",
+                "",
+            ),
+        ),
+        (
+            "tests/records/test_lost_bodies.py::test_a_forgotten_version_that_is_still_the_latest_is_damage_and_was_not_superseded",
+        ),
+    ),
 )
