@@ -21,6 +21,7 @@ from stratalog.keys import (
     record_partition,
     segments_partition,
 )
+from stratalog.limits import BODY_PART_BYTES
 from stratalog.log.directory import LOGS, RECORDS, directory_put, organisation_put
 from stratalog.log.retention import archive_segments
 from stratalog.ports.index import Delete, Item, Put
@@ -280,3 +281,21 @@ def test_a_missing_entry_or_version_is_damage_and_no_conflict(memory: stratalog.
     assert {what: failure.code for what, failure in failures.items()} == {prefix: "corrupt", "acme/r": "corrupt"}
     assert all("version=2" in failure.reason for failure in failures.values())
     assert [listing.id for listing in backups.view().list("acme")] == ["a", "b"]
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_lost_body_of_a_record_is_a_failure_and_stays_in_later_backups(memory: stratalog.Store, parts: int) -> None:
+    """Each later backup reads the record again, since the record has changed or the last backup has a failure."""
+    backups, records, blobs = Backups(memory.environment.clock), memory.records("acme"), memory.environment.blobs
+    body = b"1" * (20_000 if parts == 1 else BODY_PART_BYTES + 1)
+    records.put("r", body)
+    backups.make(memory)
+    lost = [stat for stat in blobs.list("acme/records/r/") if parts == 1 or blobs.get(stat.key)[:1] == b"1"]
+    for stat in lost:
+        blobs.delete(stat.key, stat.stamp)
+    records.put("r", b"2" * 20_000)
+    for _ in range(2):
+        failures = backups.make(memory).manifest.failures
+        assert [(failure.what, failure.code) for failure in failures] == [(stat.key, "corrupt") for stat in lost]
+        assert backups.view().records("acme").get("r", 1).body == body
+    assert Backups(memory.environment.clock).make(memory).manifest.failures == failures

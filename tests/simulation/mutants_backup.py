@@ -33,7 +33,7 @@ def _read_blobs_first(self: FamilyBackup, owner: str, listed: Iterable[NameRecor
 @contextmanager
 def _listed_before(catalogue: BackupWriter, row: bytes) -> Iterator[None]:
     """Let `copy_blobs` return ``row``, an earlier list of blobs, until the end of the block."""
-    copy, catalogue.copy_blobs = catalogue.copy_blobs, lambda *args: row  # type: ignore[method-assign]
+    copy, catalogue.copy_blobs = catalogue.copy_blobs, lambda *args, **options: row  # type: ignore[method-assign]
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter
@@ -50,6 +51,7 @@ class RecordsBackup:
     ) -> None:
         """``step`` is called after each record."""
         self._step = step
+        self._environment = environment
         self._index = environment.index
         self._catalogue = catalogue
         self._organisation = organisation
@@ -153,10 +155,25 @@ class RecordsBackup:
         history = HistoryName("record", self._organisation, id)
         line = Checkpoint(history, versions.origin, parse_number(latest.sort), required(latest, "ch")).line()
         if blobs is not None:
-            self._catalogue.put(blobs_row, blobs)
+            self._catalogue.put(blobs_row, self._with_lost(owner, blobs, versions.bodies))
         self._catalogue.put(f"{ITEMS_ROW}{partition}", row)
         self._catalogue.put(history_row(history, f"{escape(self._organisation)}/{key}"), line.encode())
         return versions.created_ms
+
+    def _with_lost(self, owner: str, blobs: bytes, bodies: Collection[BodyRef]) -> bytes:
+        """Return the row ``blobs``. If it lacks blobs of the ``bodies``, they are failures, and the row returned also
+        lists the base's blobs: the repository may have the only copy of a lost blob.
+        """
+        needed = set[str]()
+        for body in bodies:
+            with suppress(Corrupt):  # the manifest of a large body is lost, so its parts are unknown
+                for address in blob_addresses(self._environment.blobs, f"{owner}/bodies", body):
+                    needed.add(f"bodies/{address.hex()}")
+        lost = needed - {item.sort for item in self._catalogue.repository.items(owner, blobs)}
+        for name in sorted(lost):
+            if (key := f"{owner}/{name}") not in self._catalogue.failures:
+                self._catalogue.fail(key, Corrupt.code, "a blob of a record is missing")
+        return self._catalogue.copy_blobs(owner, with_base=True) if lost else blobs
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
         return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
