@@ -299,3 +299,19 @@ def test_a_lost_body_of_a_record_is_a_failure_and_stays_in_later_backups(memory:
         assert [(failure.what, failure.code) for failure in failures] == [(stat.key, "corrupt") for stat in lost]
         assert backups.view().records("acme").get("r", 1).body == body
     assert Backups(memory.environment.clock).make(memory).manifest.failures == failures
+
+
+@pytest.mark.parametrize("name", ["c", "r"])
+def test_a_damaged_segment_record_does_not_replace_the_record_in_the_previous_backup(
+    memory: stratalog.Store, name: str
+) -> None:
+    backups, log = Backups(memory.environment.clock), memory.create_log("acme", "a")
+    for count in range(10):
+        log.append(stratalog.Event("seen", count))
+    archive_segments(log)
+    wanted = told(memory)
+    backups.make(memory)
+    lose_attribute(memory, segments_partition(log.record.prefix), number(5), name)
+    [failure] = backups.make(memory).manifest.failures
+    assert (failure.what, failure.code) == (log.record.owner, "corrupt")
+    assert told(backups.restored(backups.view())) == wanted

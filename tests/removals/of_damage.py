@@ -317,4 +317,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{BACKED_UP}::test_a_lost_body_of_a_record_is_a_failure_and_stays_in_later_backups",),
     ),
+    Removal(
+        "B798",
+        (
+            Edit(
+                BACKUP_FAMILY,
+                "first, segment = parse_number(item.sort), segment_from_item(item)",
+                "first, segment = parse_number(item.sort), Segment(first=parse_number(item.sort), created_ms=0)",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_damaged_segment_record_does_not_replace_the_record_in_the_previous_backup",),
+    ),
 )

@@ -35,7 +35,7 @@ from stratalog.log.family_members import depth_of, member_put, minimal_depths
 from stratalog.log.head import Head, find_head
 from stratalog.log.names import NameRecord, name_put, read_name
 from stratalog.log.pins import Pin, listed_pins, pin_put
-from stratalog.log.segments import segment_from_item
+from stratalog.log.segments import Segment, segment_from_item
 from stratalog.maintenance.checkpoint import Checkpoint
 from stratalog.maintenance.damage import item_key
 from stratalog.maintenance.verification import HistoryName
@@ -229,13 +229,13 @@ class FamilyBackup:
 
     def _add_segment(self, read: FamilyRead, owner: str, log: _Log, item: Item, following: Item | None) -> Item | None:
         """Add a segment's entries, unless the backup uses its archive. Return its record; None if it is forgotten."""
-        first = parse_number(item.sort)
+        first, segment = parse_number(item.sort), segment_from_item(item)
         partition = entries_partition(log.prefix, first)
         is_last = following is None and log.head is not None
         if required(item, "m") and not is_last and not _is_searched(log, first):
             if "a" not in item.attributes:
                 return None
-            if self._is_archived(owner, log.prefix, item):
+            if self._is_archived(owner, log.prefix, item, segment):
                 return _with(item, d=1)
         key = f"{ITEMS_ROW}{partition}"
         if following is not None and self._is_sealed_in_base(log.prefix, item, following):
@@ -265,7 +265,7 @@ class FamilyBackup:
         if last is not None and hash and hash != log.head.hash:  # type: ignore[union-attr]
             raise _Moved
 
-    def _is_archived(self, owner: str, prefix: str, item: Item) -> bool:
+    def _is_archived(self, owner: str, prefix: str, item: Item, segment: Segment) -> bool:
         """Return whether the backup uses the segment's archive. If not, the backup reads the entries from the index.
 
         If the archive is damaged and its entries are freed, the index has no copy of them. Then the backup notes a
@@ -274,7 +274,6 @@ class FamilyBackup:
         base = self._catalogue.base.get(item.partition, item.sort)
         if base is not None and base.attributes.get("a") == item.attributes["a"]:
             return True
-        segment = segment_from_item(item)
         try:
             open_archive(self._environment, prefix, owner, segment)
         except Corrupt as exc:
