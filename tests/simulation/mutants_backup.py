@@ -107,6 +107,6 @@ MUTANTS = (
     _mutant("backup: open pack reused", FamilyBackup, "_is_sealed_in_base", _reuse_open_segment, READS, COMPLETE),
     _mutant("backup: families after a failed one skipped", _Backup, "_read_family", _end_at_failure, COMPLETE),
     _mutant("backup: manifest first", _Backup, "run", _publish_first, READS, COMPLETE),
-    _mutant("backup: record's blobs first", RecordsBackup, "_read_record", _read_record_blobs_first, READS),
+    _mutant("backup: record's blobs first", RecordsBackup, "_read_record", _read_record_blobs_first, READS, COMPLETE),
     _mutant("backup: changed rows skipped", BackupWriter, "put", _skip_changed, READS, COMPLETE),
 )
