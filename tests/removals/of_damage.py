@@ -32,7 +32,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BACKUP,
-                "            deleted += self._retain_log(organisation, name, error, owners)\n",
+                "            deleted += self._retain_log(organisation, name, error, retained)\n",
                 "            pass\n",
             ),
         ),
