@@ -12,6 +12,7 @@ from stratalog.backups.records import RecordsBackup
 from stratalog.keys import (
     NAME_SORT,
     dead_letters_partition,
+    entries_partition,
     failures_partition,
     family_partition,
     name_partition,
@@ -20,7 +21,9 @@ from stratalog.keys import (
     record_partition,
     segments_partition,
 )
-from stratalog.log.directory import LOGS, RECORDS, directory_put
+from stratalog.limits import BODY_PART_BYTES
+from stratalog.log.directory import LOGS, RECORDS, directory_put, organisation_put
+from stratalog.log.retention import archive_segments
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
@@ -74,7 +77,7 @@ def test_a_log_with_a_damaged_name_record_stays_in_the_next_backup_with_its_fork
     memory.fork_log(log, "draft", 1).append(stratalog.Event("seen", 2))
     backups.make(memory)
     lose_attribute(memory, name_partition("acme", "z"), NAME_SORT, "o")
-    assert {failure.what for failure in backups.make(memory).manifest.failures} == {"acme/z", log.record.owner}
+    assert {failure.what for failure in backups.make(memory).manifest.failures} == {"acme/z"}
     restored = backups.restored(backups.view())
     assert [restored.log("acme", name).head().version for name in ("draft", "z")] == [2, 1]
 
@@ -183,6 +186,132 @@ def test_a_missing_family_item_of_an_ancestor_is_a_failure_and_other_families_ar
     log.append(stratalog.Event("seen", 1))
     memory.fork_log(log, "draft", 1).append(stratalog.Event("seen", 2))
     memory.environment.index.commit([Delete(family_partition(log.record.owner), log.record.prefix)])
+    [failure] = backups.make(memory).manifest.failures
+    assert (failure.code, failure.what) == ("corrupt", f"{family_partition(log.record.owner)} {log.record.prefix}")
+    assert told(backups.restored(backups.view())) == told(memory)
+
+
+@pytest.mark.parametrize("name", ["z", "draft"])
+def test_a_log_whose_family_item_is_missing_is_a_failure_and_is_backed_up(memory: stratalog.Store, name: str) -> None:
+    backups, log = Backups(memory.environment.clock), memory.create_log("acme", "z")
+    log.append(stratalog.Event("seen", 1))
+    if name == "draft":
+        log = memory.fork_log(log, "draft", 1)
+    family = family_partition(log.record.owner)
+    memory.environment.index.commit([Delete(family, log.record.prefix)])
+    [failure] = backups.make(memory).manifest.failures
+    assert (failure.code, failure.what) == ("corrupt", f"{family} {log.record.prefix}")
+    assert told(backups.restored(backups.view())) == told(memory)
+
+
+def test_a_log_without_its_name_record_is_a_failure_and_stays_in_the_next_backup(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    store_with_two_of_each(memory)
+    memory.fork_log(memory.log("acme", "b"), "draft", 1)
+    wanted = told(memory)
+    backups.make(memory)
+    for name in ("a", "draft"):
+        memory.environment.index.commit([Delete(name_partition("acme", name), NAME_SORT)])
     failures = backups.make(memory).manifest.failures
-    assert ("corrupt", log.record.owner) in {(failure.code, failure.what) for failure in failures}
-    assert [listing.id for listing in backups.restored(backups.view()).list("acme")] == ["a"]
+    assert [(failure.what, failure.code) for failure in failures] == [("acme/a", "corrupt"), ("acme/draft", "corrupt")]
+    assert told(backups.restored(backups.view())) == wanted
+
+
+@pytest.mark.parametrize("is_archived", [False, True])
+@pytest.mark.parametrize("first", [1, 5, 9])
+def test_a_log_without_a_segment_record_is_a_failure_and_stays_in_the_next_backup(
+    memory: stratalog.Store, first: int, is_archived: bool
+) -> None:
+    backups, log = Backups(memory.environment.clock), memory.create_log("acme", "a")
+    for count in range(10):
+        log.append(stratalog.Event("seen", count))
+    if is_archived:
+        archive_segments(log)
+    wanted = told(memory)
+    backups.make(memory)
+    memory.environment.index.commit([Delete(segments_partition(log.record.prefix), number(first))])
+    [failure] = backups.make(memory).manifest.failures
+    assert (failure.what, failure.code) == (log.record.owner, "corrupt")
+    assert f"version={first}" in failure.reason
+    assert told(backups.restored(backups.view())) == wanted
+
+
+def test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line(memory: stratalog.Store) -> None:
+    """A lost line of an organisation hides all its logs and records; one of the directory hides a log or record."""
+    backups, index = Backups(memory.environment.clock), memory.environment.index
+    store_with_two_of_each(memory)
+    memory.create_log("zeta", "c")
+    memory.log("acme", "a").append(stratalog.Event("seen", 1))
+    wanted = told(memory)
+    backups.make(memory)
+    lines = [directory_put("acme", shelf, "a", "", 0).item for shelf in (LOGS, RECORDS)]
+    lines += [organisation_put(organisation).item for organisation in ("acme", "zeta")]
+    index.commit([Delete(line.partition, line.sort) for line in lines])
+    failures = backups.make(memory).manifest.failures
+    assert {failure.what for failure in failures} == {f"{line.partition} {line.sort}" for line in lines}
+    assert told(backups.restored(backups.view())) == wanted
+
+
+def test_a_line_that_only_an_earlier_backup_has_is_no_failure_if_its_content_is_gone(memory: stratalog.Store) -> None:
+    """The store was restored as of a time before the content, or the log was deleted."""
+    backups = Backups(memory.environment.clock)
+    store_with_two_of_each(memory)
+    backups.make(memory)
+    memory.delete_log(memory.log("acme", "a"))
+    assert backups.make(memory).manifest.failures == ()
+    for organisations in (["acme"], []):
+        restored = open_inline(settings=SETTINGS, clock=memory.environment.clock)
+        for organisation in organisations:
+            restored.records(organisation).put("b", b"b")
+        report = backups.make(restored)
+        assert (report.manifest.failures, report.manifest.logs) == ((), 0)
+        assert list(backups.view().organisations()) == organisations
+
+
+def test_a_missing_entry_or_version_is_damage_and_no_conflict(memory: stratalog.Store) -> None:
+    """Nobody writes, so nothing changes between two attempts to read the log and the record."""
+    backups, log = Backups(memory.environment.clock), memory.create_log("acme", "z")
+    for count in range(3):
+        log.append(stratalog.Event("seen", count))
+        memory.records("acme").put("r", bytes([count]))
+    store_with_two_of_each(memory)
+    prefix, record = log.record.prefix, record_partition("acme", record_key("r"))
+    memory.environment.index.commit([Delete(entries_partition(prefix, 1), number(2)), Delete(record, number(2))])
+    failures = {failure.what: failure for failure in backups.make(memory).manifest.failures}
+    assert {what: failure.code for what, failure in failures.items()} == {prefix: "corrupt", "acme/r": "corrupt"}
+    assert all("version=2" in failure.reason for failure in failures.values())
+    assert [listing.id for listing in backups.view().list("acme")] == ["a", "b"]
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_lost_body_of_a_record_is_a_failure_and_stays_in_later_backups(memory: stratalog.Store, parts: int) -> None:
+    """Each later backup reads the record again, since the record has changed or the last backup has a failure."""
+    backups, records, blobs = Backups(memory.environment.clock), memory.records("acme"), memory.environment.blobs
+    body = b"1" * (20_000 if parts == 1 else BODY_PART_BYTES + 1)
+    records.put("r", body)
+    backups.make(memory)
+    lost = [stat for stat in blobs.list("acme/records/r/") if parts == 1 or blobs.get(stat.key)[:1] == b"1"]
+    for stat in lost:
+        blobs.delete(stat.key, stat.stamp)
+    records.put("r", b"2" * 20_000)
+    for _ in range(2):
+        failures = backups.make(memory).manifest.failures
+        assert [(failure.what, failure.code) for failure in failures] == [(stat.key, "corrupt") for stat in lost]
+        assert backups.view().records("acme").get("r", 1).body == body
+    assert Backups(memory.environment.clock).make(memory).manifest.failures == failures
+
+
+@pytest.mark.parametrize("name", ["c", "r"])
+def test_a_damaged_segment_record_does_not_replace_the_record_in_the_previous_backup(
+    memory: stratalog.Store, name: str
+) -> None:
+    backups, log = Backups(memory.environment.clock), memory.create_log("acme", "a")
+    for count in range(10):
+        log.append(stratalog.Event("seen", count))
+    archive_segments(log)
+    wanted = told(memory)
+    backups.make(memory)
+    lose_attribute(memory, segments_partition(log.record.prefix), number(5), name)
+    [failure] = backups.make(memory).manifest.failures
+    assert (failure.what, failure.code) == (log.record.owner, "corrupt")
+    assert told(backups.restored(backups.view())) == wanted

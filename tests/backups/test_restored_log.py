@@ -8,6 +8,7 @@ import pytest
 
 import stratalog
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.backups.backup import back_up
 from stratalog.backups.restored_log import restore_log
 from stratalog.errors import Conflict, LimitExceeded, Redacted
 from stratalog.keys import ORGANISATIONS_PARTITION, deleted_partition
@@ -165,6 +166,24 @@ def test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_dam
     for _ in range(2):
         world.maintain(target)
     assert target.document("acme", "plan").forget_below(6) == 6
+
+
+def test_a_log_that_is_deleted_during_a_backup_has_its_name_in_it_although_a_fork_needs_a_former_log_of_the_name(
+    world: World,
+) -> None:
+    """The backup has read the later log when it is deleted. Then it reads the family of the former log."""
+    delete_log(world.store.document("acme", "copy").log)
+    later = world.store.create_log("acme", "copy")
+    later.append(stratalog.Event("seen", 1))
+
+    def delete(count: int) -> None:
+        if any(listing.id == "copy" for listing in world.store.list("acme")):
+            delete_log(later)
+
+    report = back_up(world.store, world.backups.repository(), delete)
+    target = world.backups.restored(world.backups.view())
+    assert (report.manifest.failures, damages(target)) == ((), [])
+    assert target.log("acme", "copy").head().version == 1
 
 
 def test_a_damaged_line_of_a_deleted_log_is_reported_and_the_family_is_backed_up(world: World) -> None:

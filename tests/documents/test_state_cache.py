@@ -9,8 +9,10 @@ import pytest
 from stratalog.documents import Document
 from stratalog.documents.state import State
 from stratalog.documents.state_cache import LOOKS_MAX, StateCache
-from stratalog.errors import Invalid, NotFound, Unavailable, VersionForgotten
+from stratalog.errors import Corrupt, Invalid, NotFound, Unavailable, VersionForgotten
+from stratalog.keys import snapshots_partition
 from stratalog.log.head import Head
+from stratalog.ports.index import Delete
 from tests.documents.helpers import World, inc
 
 
@@ -186,3 +188,14 @@ def test_a_floor_that_rises_while_the_head_is_read_is_read_again(often: int, rai
         patch.setattr(document.log, "head", head_then_forgotten)
         assert states.fresh().version == other.version
     assert len(floors) == often
+
+
+def test_a_lost_base_is_damage_and_no_history_that_was_forgotten_meanwhile() -> None:
+    """Nobody raises the floor, so another read would fail too."""
+    world = World()
+    document, states = grown(world, 3)
+    document.forget_below(2)
+    index, partition = world.environment.index, snapshots_partition(document.log.record.prefix)
+    index.commit([Delete(partition, item.sort) for item in list(index.query(partition))])
+    with pytest.raises(Corrupt, match="floor=2"):
+        states.fresh()

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 import stratalog
+from stratalog.errors import Corrupt
+from stratalog.keys import number, record_key, record_partition
 from stratalog.limits import OBSERVATION_SECONDS_MAX
+from stratalog.ports.index import Delete
 from stratalog.records import NewBody, Records
 from stratalog.testing.clock import ManualClock
 
@@ -75,3 +78,22 @@ def test_repeated_puts_read_a_stored_body_back_once_per_observation_window(tmp_p
         clock.sleep(OBSERVATION_SECONDS_MAX + 1)
         store.records("acme").put("x", BODY)
         assert reads == 2
+
+
+@pytest.mark.parametrize(
+    "call", [lambda records: records.get("x"), lambda records: records.update("x", bytes.upper)], ids=["get", "update"]
+)
+def test_a_forgotten_version_that_is_still_the_latest_is_damage_and_was_not_superseded(
+    call: Callable[[Records], object],
+) -> None:
+    """The kept version is lost, and the body of the forgotten version is collected. Nobody puts another version."""
+    store = stratalog.open("memory:", clock=ManualClock())
+    index, blobs, records = store.environment.index, store.environment.blobs, store.records("acme")
+    records.put("x", BODY)
+    kept = records.put("x", b"kept")
+    records.prune("x", retain=1)
+    index.commit([Delete(record_partition("acme", record_key("x")), number(kept.version))])
+    for stat in list(blobs.list("acme/records/x/")):
+        blobs.delete(stat.key, stat.stamp)
+    with pytest.raises(Corrupt, match="version=2"):
+        call(stratalog.Records(store.environment, "acme"))

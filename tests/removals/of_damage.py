@@ -7,6 +7,8 @@ from tests.removals.removal import Edit, Removal
 __all__ = ["REMOVALS"]
 
 BACKUP = "src/stratalog/backups/backup.py"
+BACKUP_FAMILY = "src/stratalog/backups/family.py"
+BACKUP_RECORDS = "src/stratalog/backups/records.py"
 BACKED_UP = "tests/backups/test_damaged_items.py"
 MAINTAINED = "tests/maintenance/test_maintain.py"
 SWEPT = f"{MAINTAINED}::test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps"
@@ -30,7 +32,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BACKUP,
-                "            deleted += self._retain_log(organisation, name, error, owners)\n",
+                "            deleted += self._retain_log(organisation, name, error, retained)\n",
                 "            pass\n",
             ),
         ),
@@ -138,5 +140,192 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/cli/test_commands.py::test_a_sweep_continues_after_damage_and_counts_what_it_freed",),
+    ),
+    Removal(
+        "B790",
+        (Edit(BACKUP_FAMILY, "if exc.gap in gaps:", "if False:"),),
+        (f"{BACKED_UP}::test_a_missing_entry_or_version_is_damage_and_no_conflict",),
+    ),
+    Removal(
+        "B790",
+        (Edit(BACKUP_RECORDS, "if gap in gaps:", "if False:"),),
+        (f"{BACKED_UP}::test_a_missing_entry_or_version_is_damage_and_no_conflict",),
+    ),
+    Removal(
+        "B791",
+        (
+            Edit(
+                BACKUP,
+                'raise Corrupt("a listed log has no live name record", organisation=organisation, log=name)',
+                "return None",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_log_without_its_name_record_is_a_failure_and_stays_in_the_next_backup",),
+    ),
+    Removal(
+        "B791",
+        (
+            Edit(
+                BACKUP,
+                "if owner not in retained:",
+                "if True:",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_log_without_its_name_record_is_a_failure_and_stays_in_the_next_backup",),
+    ),
+    Removal(
+        "B792",
+        (
+            Edit(
+                BACKUP_FAMILY,
+                "if record.prefix not in logs and self._is_alive(record):",
+                "if False:",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_log_whose_family_item_is_missing_is_a_failure_and_is_backed_up",),
+    ),
+    Removal(
+        "B793",
+        (
+            Edit(
+                BACKUP_FAMILY,
+                "if last is not None and parse_number(item.sort) > last + 1:",
+                "if False:",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_log_without_a_segment_record_is_a_failure_and_stays_in_the_next_backup",),
+    ),
+    Removal(
+        "B793",
+        (
+            Edit(
+                BACKUP_FAMILY,
+                "return later is not None and later.sort == following.sort",
+                "return later is not None",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_log_without_a_segment_record_is_a_failure_and_stays_in_the_next_backup",),
+    ),
+    Removal(
+        "B794",
+        (
+            Edit(
+                BACKUP,
+                "if item.sort not in organisations and self._has_content(item.sort):",
+                "if False:",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line",),
+    ),
+    Removal(
+        "B794",
+        (
+            Edit(
+                BACKUP,
+                "{line.sort for line in self._catalogue.base.query(partition)} - names",
+                "set[str]()",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line",),
+    ),
+    Removal(
+        "B794",
+        (
+            Edit(
+                BACKUP_RECORDS,
+                "UNLISTED) for line in self._catalogue.base.query(partition))",
+                "UNLISTED) for line in ())",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line",),
+    ),
+    Removal(
+        "B794",
+        (
+            Edit(
+                BACKUP,
+                "if item.sort not in organisations and self._has_content(item.sort):",
+                "if item.sort not in organisations:",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_line_that_only_an_earlier_backup_has_is_no_failure_if_its_content_is_gone",),
+    ),
+    Removal(
+        "B794",
+        (
+            Edit(
+                BACKUP_RECORDS,
+                "                if next(items, None) is None:\n",
+                "                if False:\n",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_line_that_only_an_earlier_backup_has_is_no_failure_if_its_content_is_gone",),
+    ),
+    Removal(
+        "B718",
+        (Edit(BACKUP, "            if key not in self._current:\n", "            if True:\n"),),
+        (
+            "tests/backups/test_restored_log.py::test_a_log_that_is_deleted_during_a_backup_has_its_name_in_it_although_a_fork_needs_a_former_log_of_the_name",
+        ),
+    ),
+    Removal(
+        "B795",
+        (Edit("src/stratalog/documents/state_cache.py", "if floor == before:", "if False:"),),
+        (
+            "tests/documents/test_state_cache.py::test_a_lost_base_is_damage_and_no_history_that_was_forgotten_meanwhile",
+        ),
+    ),
+    Removal(
+        "B796",
+        (
+            Edit(
+                "src/stratalog/records/store.py",
+                "                check_superseded(self.environment, self._name(id), version_record.version)\n",
+                "",
+            ),
+        ),
+        (
+            "tests/records/test_lost_bodies.py::test_a_forgotten_version_that_is_still_the_latest_is_damage_and_was_not_superseded",
+        ),
+    ),
+    Removal(
+        "B796",
+        (
+            Edit(
+                "src/stratalog/records/decisions.py",
+                "        check_superseded(call.environment, call.name, parse_number(item.sort))\n",
+                "",
+            ),
+        ),
+        (
+            "tests/records/test_lost_bodies.py::test_a_forgotten_version_that_is_still_the_latest_is_damage_and_was_not_superseded",
+        ),
+    ),
+    Removal(
+        "B797",
+        (Edit(BACKUP_RECORDS, "self._with_lost(owner, blobs, versions.bodies)", "blobs"),),
+        (f"{BACKED_UP}::test_a_lost_body_of_a_record_is_a_failure_and_stays_in_later_backups",),
+    ),
+    Removal(
+        "B797",
+        (
+            Edit(
+                BACKUP_RECORDS,
+                "return self._catalogue.copy_blobs(owner, with_base=True) if lost else blobs",
+                "return blobs",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_lost_body_of_a_record_is_a_failure_and_stays_in_later_backups",),
+    ),
+    Removal(
+        "B798",
+        (
+            Edit(
+                BACKUP_FAMILY,
+                "first, segment = parse_number(item.sort), segment_from_item(item)",
+                "first, segment = parse_number(item.sort), Segment(first=parse_number(item.sort), created_ms=0)",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_damaged_segment_record_does_not_replace_the_record_in_the_previous_backup",),
     ),
 )

@@ -287,8 +287,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 FAMILY,
-                "if self._index.get(family_partition(owner), prefix) is None and self._is_alive(fork):",
-                "if False:",
+                "if self._index.get(member.partition, prefix) is not None or not self._is_alive(record):",
+                "if True:",
             ),
         ),
         (

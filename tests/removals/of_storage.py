@@ -337,7 +337,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B361",
-        (Edit("src/stratalog/backups/records.py", "with_base=True", "with_base=False"),),
+        (Edit("src/stratalog/backups/records.py", "copy_blobs(owner, with_base=True))", "copy_blobs(owner))"),),
         (f"{CONTENDED}[True]",),
     ),
     Removal(

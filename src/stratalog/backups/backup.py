@@ -30,8 +30,10 @@ from stratalog.keys import (
     names_partition,
     split_prefix,
 )
-from stratalog.log.directory import LOGS, directory_put, list_organisations, name_line_put
+from stratalog.log.directory import LOGS, SHARDS, directory_put, list_organisations, name_line_put
+from stratalog.log.listed_items import list_items
 from stratalog.log.names import NameRecord, read_name
+from stratalog.maintenance.damage import item_key
 from stratalog.ports.index import Item
 from stratalog.store import Store
 from stratalog.tree.lookup import scan
@@ -111,7 +113,7 @@ class _Backup:
 
     def run(self) -> BackupReport:
         self._save()
-        organisations = list(list_organisations(self._index))
+        organisations = self._organisations()
         for organisation in organisations:
             self._read_logs(organisation)
             records = RecordsBackup(self._environment, self._catalogue, organisation, self._save_seldom)
@@ -130,30 +132,76 @@ class _Backup:
         written = self._repository.objects
         return BackupReport(manifest, written.count - self._before[0], written.size - self._before[1])
 
+    def _organisations(self) -> list[str]:
+        """Return the store's organisations. It is a failure if the store lists no organisation that has content."""
+        organisations = set(list_organisations(self._index))
+        for item in self._catalogue.base.query(ORGANISATIONS_PARTITION):
+            if item.sort not in organisations and self._has_content(item.sort):
+                self._catalogue.fail(
+                    item_key(ORGANISATIONS_PARTITION, item.sort),
+                    Corrupt.code,
+                    "the list of organisations lacks an organisation with content",
+                )
+                organisations.add(item.sort)
+        return sorted(organisations)
+
+    def _has_content(self, organisation: str) -> bool:
+        """Return whether the directory of an organisation lists a log or record."""
+        partitions = [
+            directory_partition(organisation, shelf, shard) for shelf in SHARDS for shard in range(SHARDS[shelf])
+        ]
+        return any(next(list_items(self._index, partition, limit=1), None) for partition in partitions)
+
     def _read_logs(self, organisation: str) -> None:
-        owners, deleted, damaged = set[str](), list[Item](), dict[str, Corrupt]()
+        families, deleted, damaged = defaultdict[str, list[NameRecord]](list), list[Item](), dict[str, Corrupt]()
+        partition = directory_partition(organisation, LOGS, 0)
         # The backup makes a log's item in the directory from its name record, so it needs only the keys of these items.
-        for line in self._catalogue.list_sound(self._index, directory_partition(organisation, LOGS, 0)):
+        names = {line.sort for line in self._catalogue.list_sound(self._index, partition)}
+        unlisted = {line.sort for line in self._catalogue.base.query(partition)} - names
+        for name in [*sorted(names), *sorted(unlisted)]:
             try:
-                record = read_name(self._index, organisation, line.sort)
+                record = self._live_record(partition, organisation, name, is_listed=name in names)
             except Corrupt as exc:
-                damaged[line.sort] = exc
+                damaged[name] = exc
                 continue
-            if record is not None and not record.deleted_ms and record.owner not in owners:
-                owners.add(record.owner)
-                deleted += self._read_family(record.owner)
-                self._save_seldom()
+            if record is not None:
+                families[record.owner].append(record)
+        retained = set[str]()
         for name, error in damaged.items():
-            deleted += self._retain_log(organisation, name, error, owners)
+            deleted += self._retain_log(organisation, name, error, retained)
+        for owner, listed in families.items():
+            if owner not in retained:
+                deleted += self._read_family(owner, listed)
+                self._save_seldom()
         ours = [record for record in self._logs.values() if record.organisation == organisation]
         lines = [directory_put(organisation, LOGS, record.name, record.kind, record.created_ms).item for record in ours]
-        self._catalogue.put_items(directory_partition(organisation, LOGS, 0), sorted(lines, key=_sort))
+        self._catalogue.put_items(partition, sorted(lines, key=_sort))
         self._put_log_row(deleted_partition(organisation), sorted(deleted, key=_sort))
 
-    def _read_family(self, owner: str) -> list[Item]:
+    def _live_record(self, partition: str, organisation: str, name: str, *, is_listed: bool) -> NameRecord | None:
+        """Return the name record of a log that the directory, or else only the base, lists; None for a deleted log.
+
+        A live log that the directory does not list is a failure of the backup. Raises Corrupt for a listed log without
+        a live name record.
+        """
+        record = read_name(self._index, organisation, name)
+        if _is_alive(record) is is_listed:
+            return record if is_listed else None
+        # A creation and a deletion of a log change its line and its name record in one commit. So if the record is
+        # the same before and after a read of the line, and the line contradicts it, one of the two is lost.
+        line = self._index.get(partition, name)
+        again = read_name(self._index, organisation, name)
+        if (line is not None) is not is_listed or _life_of(again) != _life_of(record):
+            return None
+        if is_listed:
+            raise Corrupt("a listed log has no live name record", organisation=organisation, log=name)
+        self._catalogue.fail(item_key(partition, name), Corrupt.code, "the directory does not list a live log")
+        return record
+
+    def _read_family(self, owner: str, listed: list[NameRecord]) -> list[Item]:
         """Put the rows of a family. Return the items of `deleted_partition` for its deleted logs."""
         try:
-            read = self._families.read(owner)
+            read = self._families.read(owner, listed)
         except (Corrupt, Conflict) as exc:
             self._catalogue.fail(owner, exc.code, str(exc))
             return self._retain_family(owner)
@@ -164,17 +212,17 @@ class _Backup:
         self._logs.update((record.prefix, record) for record in read.logs)
         return read.deleted
 
-    def _retain_log(self, organisation: str, name: str, error: Corrupt, owners: set[str]) -> list[Item]:
-        """Retain the base's rows of the family of a log whose name record could not be read.
+    def _retain_log(self, organisation: str, name: str, error: Corrupt, retained: set[str]) -> list[Item]:
+        """Retain the base's rows of the family of a log whose name record could not be read. Add it to ``retained``.
 
-        If the base does not have the log, or if the family is among the ``owners`` already read, note only the failure.
-        Return the items of `deleted_partition` for the family's deleted logs.
+        If the base does not have the log, note only the failure. Return the items of `deleted_partition` for the
+        family's deleted logs.
         """
         self._catalogue.fail(f"{organisation}/{name}", error.code, str(error))
         record = read_name(self._catalogue.base, organisation, name)
-        if record is None or record.deleted_ms or record.owner in owners:
+        if record is None or record.deleted_ms or record.owner in retained:
             return []
-        owners.add(record.owner)
+        retained.add(record.owner)
         return self._retain_family(record.owner)
 
     def _retain_family(self, owner: str) -> list[Item]:
@@ -250,6 +298,15 @@ class _Backup:
             failures=tuple(self._catalogue.failures.values()),
             base=self._base,
         )
+
+
+def _is_alive(record: NameRecord | None) -> bool:
+    return record is not None and not record.deleted_ms
+
+
+def _life_of(record: NameRecord | None) -> tuple[str, int] | None:
+    """Return the fields of a name record that only a creation and a deletion change."""
+    return None if record is None else (record.incarnation, record.deleted_ms)
 
 
 def _is_of_a_log(key: str) -> bool:

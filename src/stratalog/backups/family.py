@@ -8,7 +8,7 @@ items changed meanwhile, a floor rose, or a log was deleted, the family is read 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -31,12 +31,13 @@ from stratalog.keys import (
 from stratalog.log.archive import open_archive
 from stratalog.log.entries import END, SEAL
 from stratalog.log.environment import Environment
-from stratalog.log.family_members import depth_of
+from stratalog.log.family_members import depth_of, member_put, minimal_depths
 from stratalog.log.head import Head, find_head
 from stratalog.log.names import NameRecord, name_put, read_name
 from stratalog.log.pins import Pin, listed_pins, pin_put
-from stratalog.log.segments import segment_from_item
+from stratalog.log.segments import Segment, segment_from_item
 from stratalog.maintenance.checkpoint import Checkpoint
+from stratalog.maintenance.damage import item_key
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Absent, Item, required
 
@@ -77,7 +78,14 @@ class _Log(msgspec.Struct, frozen=True):
 
 
 class _Moved(Exception):
-    """Items of the family were freed or changed while it was read."""
+    """Items of the family were freed or changed while it was read.
+
+    ``gap`` is the prefix of a log and the version of its missing entry. Such an entry was freed meanwhile, or is lost.
+    """
+
+    def __init__(self, gap: tuple[str, int] | None = None) -> None:
+        super().__init__(gap)
+        self.gap = gap
 
 
 class FamilyBackup:
@@ -88,20 +96,28 @@ class FamilyBackup:
         self._index = environment.index
         self._catalogue = catalogue
 
-    def read(self, owner: str) -> FamilyRead:
-        """Read a family as of one head of each log.
+    def read(self, owner: str, listed: Iterable[NameRecord]) -> FamilyRead:
+        """Read a family as of one head of each log. ``listed`` are its logs in the directory, read before this call.
 
         Raises Corrupt, and Conflict if the family changed during each of `ATTEMPTS_MAX` attempts.
         """
+        gaps = set[tuple[str, int]]()
         for _ in range(ATTEMPTS_MAX):
             try:
-                return self._read(owner)
-            except _Moved:
+                return self._read(owner, listed)
+            except _Moved as exc:
+                if exc.gap is not None:
+                    # An entry is freed only after the record of its segment was marked. So an attempt that begins
+                    # without the entry reads the mark, and does not need the entry. If it needs the entry, it is lost.
+                    if exc.gap in gaps:
+                        prefix, version = exc.gap
+                        raise Corrupt("an entry below the head is missing", log=prefix, version=version) from exc
+                    gaps.add(exc.gap)
                 self._environment.count("family read again")
         raise Conflict("the logs kept changing while they were read for a backup", owner=owner)
 
-    def _read(self, owner: str) -> FamilyRead:
-        logs = self._read_logs(owner)
+    def _read(self, owner: str, listed: Iterable[NameRecord]) -> FamilyRead:
+        logs = self._read_logs(owner, listed)
         read = FamilyRead()
         if not logs:
             return read
@@ -120,28 +136,34 @@ class FamilyBackup:
             self._check_unchanged(log)
         return read
 
-    def _read_logs(self, owner: str) -> list[_Log]:
+    def _read_logs(self, owner: str, listed: Iterable[NameRecord]) -> list[_Log]:
         """Return the live logs and their ancestors, in the order of their prefixes."""
-        members = list(self._index.query(family_partition(owner)))
-        logs = {member.sort: self._read_log(member) for member in members}
+        logs = {member.sort: self._read_log(member) for member in self._index.query(family_partition(owner))}
+        for record in listed:
+            if record.prefix not in logs and self._is_alive(record):
+                self._add_lost_members(owner, logs, record)
         alive = [log for log in logs.values() if log.head is not None]
         needed = {log.prefix for log in alive}
         for log in alive:
             assert log.record is not None
-            for parent in log.record.lineage:
-                if parent.prefix not in logs:
-                    self._check_member(owner, parent.prefix, log.record)
-                    raise _Moved  # the family changed while `members` was read page by page
-                needed.add(parent.prefix)
+            self._add_lost_members(owner, logs, log.record)
+            needed.update(parent.prefix for parent in log.record.lineage)
         return [log for prefix, log in sorted(logs.items()) if prefix in needed]
 
-    def _check_member(self, owner: str, prefix: str, fork: NameRecord) -> None:
-        """Raise Corrupt if the member ``prefix`` of the family is missing while its fork is alive.
+    def _add_lost_members(self, owner: str, logs: dict[str, _Log], record: NameRecord) -> None:
+        """Add a live log and its ancestors to ``logs``. Each whose item in the family is lost is a failure.
 
-        The check reads the fork after the member, since a deletion of both may free the member.
+        The name record leads to all of them, so the backup makes such an item again.
         """
-        if self._index.get(family_partition(owner), prefix) is None and self._is_alive(fork):
-            raise Corrupt("an item of the family is missing", owner=owner, log=prefix)
+        for prefix, depth in minimal_depths(record):
+            if prefix in logs:
+                continue
+            member = member_put(owner, prefix, depth).item
+            # Read the log after the member, since a deletion of both may free the member.
+            if self._index.get(member.partition, prefix) is not None or not self._is_alive(record):
+                raise _Moved  # the family changed while its members were read page by page
+            self._catalogue.fail(item_key(member.partition, prefix), Corrupt.code, "an item of the family is missing")
+            logs[prefix] = self._read_log(member)
 
     def _is_alive(self, record: NameRecord) -> bool:
         current = read_name(self._index, *split_prefix(record.prefix))
@@ -168,12 +190,15 @@ class FamilyBackup:
 
     def _add(self, read: FamilyRead, owner: str, log: _Log) -> None:
         organisation, name = split_prefix(log.prefix)
-        retained = list[Item]()
+        retained, last = list[Item](), _version_before(log)
         for position, item in enumerate(log.segments):
             following = log.segments[position + 1] if position + 1 < len(log.segments) else None
             segment = self._add_segment(read, owner, log, item, following)
             if segment is not None:
+                if last is not None and parse_number(item.sort) > last + 1:
+                    raise _Moved((log.prefix, last + 1))
                 retained.append(segment)
+                last = _last_version(segment, following)
         self._put(read, segments_partition(log.prefix), retained)
         self._put(read, snapshots_partition(log.prefix), log.snapshots)
         self._put(read, checkpoints_partition(log.prefix), log.checkpoints)
@@ -204,16 +229,16 @@ class FamilyBackup:
 
     def _add_segment(self, read: FamilyRead, owner: str, log: _Log, item: Item, following: Item | None) -> Item | None:
         """Add a segment's entries, unless the backup uses its archive. Return its record; None if it is forgotten."""
-        first = parse_number(item.sort)
+        first, segment = parse_number(item.sort), segment_from_item(item)
         partition = entries_partition(log.prefix, first)
         is_last = following is None and log.head is not None
         if required(item, "m") and not is_last and not _is_searched(log, first):
             if "a" not in item.attributes:
                 return None
-            if self._is_archived(owner, log.prefix, item):
+            if self._is_archived(owner, log.prefix, item, segment):
                 return _with(item, d=1)
         key = f"{ITEMS_ROW}{partition}"
-        if following is not None and self._is_sealed_in_base(log.prefix, item):
+        if following is not None and self._is_sealed_in_base(log.prefix, item, following):
             read.retained.add(key)
         else:
             last = log.head.version if is_last and log.head else None
@@ -227,19 +252,20 @@ class FamilyBackup:
         version, hash = first - 1, b""
         for item in self._index.query(partition, before=None if last is None else number(last + 1)):
             if parse_number(item.sort) != version + 1:
-                raise _Moved
+                raise _Moved((log.prefix, version + 1))
             kind = item.attributes.get("k")
             if kind is None:
                 version, hash = version + 1, required(item, "h")
             yield item
             if kind in (SEAL, END):
                 break
-        if following is not None and version != parse_number(following.sort) - 1:
-            raise _Moved
-        if last is not None and (version, hash or log.head.hash) != (last, log.head.hash):  # type: ignore[union-attr]
+        end = parse_number(following.sort) - 1 if following is not None else last
+        if end is not None and version != end:
+            raise _Moved((log.prefix, version + 1))
+        if last is not None and hash and hash != log.head.hash:  # type: ignore[union-attr]
             raise _Moved
 
-    def _is_archived(self, owner: str, prefix: str, item: Item) -> bool:
+    def _is_archived(self, owner: str, prefix: str, item: Item, segment: Segment) -> bool:
         """Return whether the backup uses the segment's archive. If not, the backup reads the entries from the index.
 
         If the archive is damaged and its entries are freed, the index has no copy of them. Then the backup notes a
@@ -248,7 +274,6 @@ class FamilyBackup:
         base = self._catalogue.base.get(item.partition, item.sort)
         if base is not None and base.attributes.get("a") == item.attributes["a"]:
             return True
-        segment = segment_from_item(item)
         try:
             open_archive(self._environment, prefix, owner, segment)
         except Corrupt as exc:
@@ -257,15 +282,16 @@ class FamilyBackup:
             self._catalogue.fail(f"{prefix}/{segment.first}", exc.code, exc.message)
         return True
 
-    def _is_sealed_in_base(self, prefix: str, item: Item) -> bool:
-        """Return whether the base has the whole segment: the base has a later segment, and this record is unchanged.
+    def _is_sealed_in_base(self, prefix: str, item: Item, following: Item) -> bool:
+        """Return whether the base has the whole segment: the base has the next segment, and this record is unchanged.
 
         A redaction changes the record of its segment.
         """
         base = self._catalogue.base
         if base.get(item.partition, item.sort) != unmarked(item):
             return False
-        return next(base.query(segments_partition(prefix), after=item.sort, limit=1), None) is not None
+        later = next(base.query(segments_partition(prefix), after=item.sort, limit=1), None)
+        return later is not None and later.sort == following.sort
 
     def _listed_pins(self, read: FamilyRead, prefixes: set[str]) -> list[tuple[str, Pin]]:
         """Return the pins of the deleted logs at ancestors that are in the backup. Take out all others of their lines.
@@ -337,6 +363,20 @@ def _is_searched(log: _Log, first: int) -> bool:
     A roll-over between these reads seals the segment. Another process may then archive and mark the segment.
     """
     return log.head is not None and log.record is not None and first >= log.record.segment
+
+
+def _version_before(log: _Log) -> int | None:
+    """Return the version before the first kept version of a log; None if the log's name record is of another log."""
+    if log.record is None:
+        return None
+    return max(log.record.floor, *(parent.version for parent in log.record.lineage), 0)
+
+
+def _last_version(segment: Item, following: Item | None) -> int | None:
+    """Return the last version of a segment in the backup; None for the last segment of a log."""
+    if "a" in segment.attributes:
+        return int(required(segment, "l"))
+    return None if following is None else parse_number(following.sort) - 1
 
 
 def _may_have_garbage(log: _Log) -> bool:

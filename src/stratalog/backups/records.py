@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from heapq import merge
+from itertools import groupby
+from operator import attrgetter
 
 from stratalog.backups.family import history_row
 from stratalog.backups.format import BLOBS_ROW, ITEMS_ROW
@@ -24,7 +28,9 @@ from stratalog.keys import (
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.directory import RECORDS, SHARDS, directory_put
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.maintenance.checkpoint import Checkpoint
+from stratalog.maintenance.damage import item_key
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Attribute, Item, required
 from stratalog.records.floor import FLOOR_SORT, Floor, floor_from_item
@@ -33,6 +39,8 @@ from stratalog.records.versions import BEFORE_VERSIONS, decode_ref, latest_item
 __all__ = ["RecordsBackup"]
 
 ATTEMPTS_MAX = 8
+UNLISTED = "the directory does not list a record with versions"
+by_sort = attrgetter("sort")
 
 
 class RecordsBackup:
@@ -43,6 +51,7 @@ class RecordsBackup:
     ) -> None:
         """``step`` is called after each record."""
         self._step = step
+        self._environment = environment
         self._index = environment.index
         self._catalogue = catalogue
         self._organisation = organisation
@@ -62,7 +71,7 @@ class RecordsBackup:
 
     def _read_shard(self, partition: str) -> Iterator[Item]:
         """Yield the lines of a directory shard. Put the record before its line, so every listed record exists."""
-        for listed in self._catalogue.list_sound(self._index, partition):
+        for listed in self._list(partition):
             try:
                 created_ms = self._read_record(listed.sort)
             except (Corrupt, Conflict) as exc:
@@ -72,6 +81,23 @@ class RecordsBackup:
             self.count += 1
             self._step()
             yield listed.item or self._line(partition, listed.sort, created_ms)
+
+    def _list(self, partition: str) -> Iterator[ListedItem]:
+        """Yield the lines of a directory shard, in order.
+
+        No process deletes the line of a record. So if only the base has the line, and the store has versions of the
+        record, the line is lost: yield it without its item, and note a failure.
+        """
+        listed = self._catalogue.list_sound(self._index, partition)
+        base = (ListedItem(line.sort, None, UNLISTED) for line in self._catalogue.base.query(partition))
+        for id, lines in groupby(merge(listed, base, key=by_sort), by_sort):
+            line = next(lines)
+            if line.fault == UNLISTED:
+                items = list_items(self._index, record_partition(self._organisation, record_key(id)), limit=1)
+                if next(items, None) is None:
+                    continue
+                self._catalogue.fail(item_key(partition, id), Corrupt.code, UNLISTED)
+            yield line
 
     def _line(self, partition: str, id: str, created_ms: int) -> Item:
         """Return the directory line of a record whose own line is damaged: the base's line, or a new one.
@@ -98,13 +124,19 @@ class RecordsBackup:
         partition = record_partition(self._organisation, key)
         owner = record_owner(self._organisation, key)
         blobs_row = f"{BLOBS_ROW}{owner}"
+        gaps = set[int]()
         for _ in range(ATTEMPTS_MAX):
             latest = latest_item(self._index, partition)
             if latest is None:
                 raise Corrupt("a listed record has no version", organisation=self._organisation, record=id)
             versions = _Versions(self._index.query(partition, before=number(parse_number(latest.sort) + 1)))
             row = self._catalogue.pack(partition, versions)
-            if not versions.is_gapless(latest):
+            if (gap := versions.missing(latest)) is not None:
+                # A version is freed only after the floor rose above it. So an attempt that begins without the version
+                # reads a floor above it. If the version is not below the floor, it is lost.
+                if gap in gaps:
+                    raise Corrupt("a version of a record is missing", record=id, version=gap)
+                gaps.add(gap)
                 continue
             blobs = None
             if not versions.bodies and self._catalogue.base.row(blobs_row) is None:
@@ -123,10 +155,25 @@ class RecordsBackup:
         history = HistoryName("record", self._organisation, id)
         line = Checkpoint(history, versions.origin, parse_number(latest.sort), required(latest, "ch")).line()
         if blobs is not None:
-            self._catalogue.put(blobs_row, blobs)
+            self._catalogue.put(blobs_row, self._with_lost(owner, blobs, versions.bodies))
         self._catalogue.put(f"{ITEMS_ROW}{partition}", row)
         self._catalogue.put(history_row(history, f"{escape(self._organisation)}/{key}"), line.encode())
         return versions.created_ms
+
+    def _with_lost(self, owner: str, blobs: bytes, bodies: Collection[BodyRef]) -> bytes:
+        """Return the row ``blobs``. If it lacks blobs of the ``bodies``, they are failures, and the row returned also
+        lists the base's blobs: the repository may have the only copy of a lost blob.
+        """
+        needed = set[str]()
+        for body in bodies:
+            with suppress(Corrupt):  # the manifest of a large body is lost, so its parts are unknown
+                for address in blob_addresses(self._environment.blobs, f"{owner}/bodies", body):
+                    needed.add(f"bodies/{address.hex()}")
+        lost = needed - {item.sort for item in self._catalogue.repository.items(owner, blobs)}
+        for name in sorted(lost):
+            if (key := f"{owner}/{name}") not in self._catalogue.failures:
+                self._catalogue.fail(key, Corrupt.code, "a blob of a record is missing")
+        return self._catalogue.copy_blobs(owner, with_base=True) if lost else blobs
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
         return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
@@ -147,7 +194,7 @@ class RecordsBackup:
 
     def _retain(self, id: str, error: StratalogError) -> bool:
         """Add a failure for a record. Return whether the base has the record. If so, the base's row stays."""
-        self._catalogue.fail(f"{self._organisation}/{id}", error.code, error.message)
+        self._catalogue.fail(f"{self._organisation}/{id}", error.code, str(error))
         partition = record_partition(self._organisation, record_key(id))
         return self._catalogue.base.row(f"{ITEMS_ROW}{partition}") is not None
 
@@ -176,13 +223,13 @@ class RecordsBackup:
 class _Versions:
     """Yields the items of a record.
 
-    Notes the origin, the time of the first version, the bodies in blobs, and whether a version is missing.
+    Notes the origin, the time of the first version, the bodies in blobs, and the first missing version.
     """
 
     def __init__(self, items: Iterator[Item]) -> None:
         self._items = items
         self._floor = Floor()
-        self._gap = False
+        self._gap: int | None = None
         self._next = 0
         self.bodies: set[BodyRef] = set()
         self.origin = ""
@@ -197,16 +244,25 @@ class _Versions:
                 self._note(item)
             yield item
 
-    def is_gapless(self, latest: Item) -> bool:
-        """Return whether every version from the oldest retained to ``latest`` was yielded. Call it after the items."""
-        return not self._gap and self._next == parse_number(latest.sort) + 1
+    def missing(self, latest: Item) -> int | None:
+        """Return the first version from the oldest retained to ``latest`` that was not yielded; None if there is none.
+
+        Call it after the items.
+        """
+        if self._gap is None and self._next != parse_number(latest.sort) + 1:
+            return self._expected()
+        return self._gap
+
+    def _expected(self) -> int:
+        return self._next or self._floor.version
 
     def _note(self, item: Item) -> None:
         version = parse_number(item.sort)
         self.created_ms = self.created_ms or int(item.attributes.get("c", 0))
         if version < self._floor.version:
             return
-        self._gap = self._gap or version != (self._next or self._floor.version)
+        if self._gap is None and version != self._expected():
+            self._gap = self._expected()
         self._next = version + 1
         if "x" in item.attributes:
             self.bodies.add(decode_ref(item.attributes["x"]))

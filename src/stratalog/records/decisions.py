@@ -26,7 +26,7 @@ from stratalog.ports.index import Attribute, Item
 from stratalog.records.chain import CHAIN_ATTRIBUTES
 from stratalog.records.content import RecordBody, stream_version
 from stratalog.records.floor import floor_check, read_floor
-from stratalog.records.history import item_at
+from stratalog.records.history import check_superseded, item_at
 from stratalog.records.put import Decide, RecordDraft
 from stratalog.records.requests import RecordRequest, same_request
 from stratalog.records.versions import TOMBSTONE, Name
@@ -241,6 +241,7 @@ def _body(call: RecordCall, item: Item) -> bytes:
     try:
         return b"".join(stream_version(call.environment, call.name, item))
     except VersionForgotten as exc:
+        check_superseded(call.environment, call.name, parse_number(item.sort))
         raise Unavailable("the latest version was superseded while it was read", record=call.name.id) from exc
 
 

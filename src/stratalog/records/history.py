@@ -13,7 +13,7 @@ from stratalog.ports.index import Item
 from stratalog.records.floor import read_floor
 from stratalog.records.versions import Name, latest_item
 
-__all__ = ["item_at", "item_of", "items_in_order"]
+__all__ = ["check_superseded", "item_at", "item_of", "items_in_order"]
 
 
 def item_of(environment: Environment, name: Name, version: int | None) -> Item:
@@ -42,6 +42,15 @@ def item_at(environment: Environment, name: Name, version: int) -> Item | None:
     if 0 < version < floor.version:
         raise VersionForgotten("the version is forgotten", record=name.id, version=version, floor=floor.version)
     return item
+
+
+def check_superseded(environment: Environment, name: Name, version: int) -> None:
+    """Raise Corrupt if a version that was found forgotten is still the latest: then the later versions are lost.
+
+    A floor is never above the latest version of that moment, and nothing deletes the latest version.
+    """
+    if parse_number(item_of(environment, name, None).sort) <= version:
+        raise Corrupt("the latest version is forgotten, so a later one is missing", record=name.id, version=version + 1)
 
 
 def items_in_order(

@@ -32,7 +32,7 @@ from stratalog.records.failures import (
     list_dead_letters,
     resolve_failures,
 )
-from stratalog.records.history import item_of, items_in_order
+from stratalog.records.history import check_superseded, item_of, items_in_order
 from stratalog.records.put import Decide, Heads, RecordAppend
 from stratalog.records.redaction import redact_item
 from stratalog.records.requests import Operation, RecordRequest
@@ -93,6 +93,7 @@ class Records:
             except VersionForgotten:
                 if version is not None:
                     raise
+                check_superseded(self.environment, self._name(id), version_record.version)
         raise Unavailable("other writers kept superseding the latest version", record=id)
 
     def open(self, id: str, version: int | None = None) -> Iterator[bytes]:
