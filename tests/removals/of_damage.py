@@ -142,17 +142,17 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_commands.py::test_a_sweep_continues_after_damage_and_counts_what_it_freed",),
     ),
     Removal(
-        "B790",
+        "B748",
         (Edit(BACKUP_FAMILY, "if exc.gap in gaps:", "if False:"),),
         (f"{BACKED_UP}::test_a_missing_entry_or_version_is_damage_and_no_conflict",),
     ),
     Removal(
-        "B790",
+        "B748",
         (Edit(BACKUP_RECORDS, "if gap in gaps:", "if False:"),),
         (f"{BACKED_UP}::test_a_missing_entry_or_version_is_damage_and_no_conflict",),
     ),
     Removal(
-        "B791",
+        "B749",
         (
             Edit(
                 BACKUP,
@@ -163,7 +163,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKED_UP}::test_a_log_without_its_name_record_is_a_failure_and_stays_in_the_next_backup",),
     ),
     Removal(
-        "B791",
+        "B749",
         (
             Edit(
                 BACKUP,
@@ -174,7 +174,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKED_UP}::test_a_log_without_its_name_record_is_a_failure_and_stays_in_the_next_backup",),
     ),
     Removal(
-        "B792",
+        "B750",
         (
             Edit(
                 BACKUP_FAMILY,
@@ -185,7 +185,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKED_UP}::test_a_log_whose_family_item_is_missing_is_a_failure_and_is_backed_up",),
     ),
     Removal(
-        "B793",
+        "B751",
         (
             Edit(
                 BACKUP_FAMILY,
@@ -196,7 +196,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKED_UP}::test_a_log_without_a_segment_record_is_a_failure_and_stays_in_the_next_backup",),
     ),
     Removal(
-        "B793",
+        "B751",
         (
             Edit(
                 BACKUP_FAMILY,
@@ -207,7 +207,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKED_UP}::test_a_log_without_a_segment_record_is_a_failure_and_stays_in_the_next_backup",),
     ),
     Removal(
-        "B794",
+        "B752",
         (
             Edit(
                 BACKUP,
@@ -218,7 +218,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKED_UP}::test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line",),
     ),
     Removal(
-        "B794",
+        "B752",
         (
             Edit(
                 BACKUP,
@@ -229,7 +229,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKED_UP}::test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line",),
     ),
     Removal(
-        "B794",
+        "B752",
         (
             Edit(
                 BACKUP_RECORDS,
@@ -240,7 +240,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKED_UP}::test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line",),
     ),
     Removal(
-        "B794",
+        "B752",
         (
             Edit(
                 BACKUP,
@@ -251,7 +251,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKED_UP}::test_a_line_that_only_an_earlier_backup_has_is_no_failure_if_its_content_is_gone",),
     ),
     Removal(
-        "B794",
+        "B752",
         (
             Edit(
                 BACKUP_RECORDS,
@@ -269,14 +269,14 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B795",
+        "B753",
         (Edit("src/stratalog/documents/state_cache.py", "if floor == before:", "if False:"),),
         (
             "tests/documents/test_state_cache.py::test_a_lost_base_is_damage_and_no_history_that_was_forgotten_meanwhile",
         ),
     ),
     Removal(
-        "B796",
+        "B754",
         (
             Edit(
                 "src/stratalog/records/store.py",
@@ -289,7 +289,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B796",
+        "B754",
         (
             Edit(
                 "src/stratalog/records/decisions.py",
@@ -302,12 +302,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B797",
+        "B755",
         (Edit(BACKUP_RECORDS, "self._with_lost(owner, blobs, versions.bodies)", "blobs"),),
         (f"{BACKED_UP}::test_a_lost_body_of_a_record_is_a_failure_and_stays_in_later_backups",),
     ),
     Removal(
-        "B797",
+        "B755",
         (
             Edit(
                 BACKUP_RECORDS,
@@ -318,7 +318,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BACKED_UP}::test_a_lost_body_of_a_record_is_a_failure_and_stays_in_later_backups",),
     ),
     Removal(
-        "B798",
+        "B756",
         (
             Edit(
                 BACKUP_FAMILY,

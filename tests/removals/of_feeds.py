@@ -196,17 +196,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{FEEDS}::test_a_complete_state_whose_responses_contain_their_time_deletes_what_it_lacks",),
     ),
     Removal(
-        "B740",
+        "B734",
         (Edit(f"{SOURCES}deadline.py", "if event.endswith(_OPENED):", "if False:"),),
         (f"{RESPONSES}::test_a_response_whose_headers_take_too_long_is_given_up",),
     ),
     Removal(
-        "B742",
+        "B736",
         (Edit(f"{SOURCES}polls.py", 'if is_mirror(source) and "newest" in checkpoint else {}', "if False else {}"),),
         (f"{TESTS}test_deletions.py::test_a_file_that_was_removed_when_the_folder_was_moved_is_deleted",),
     ),
     Removal(
-        "B743",
+        "B737",
         (Edit(MIGRATION, "not is_moved(version), versions)", "True, versions)"),),
         (f"{MIGRATING}::test_a_new_source_with_the_former_name_of_a_renamed_source_gets_all_rows",),
     ),

@@ -345,7 +345,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TEST_SESSIONS}::test_rows_that_a_policy_hides_from_the_role_are_an_error_and_not_absent",),
     ),
     Removal(
-        "B750",
+        "B738",
         (Edit(SESSION, "WAITS_FOR_STANDBY, [self._process]", "WAITS_FOR_STANDBY, [self.info.backend_pid]"),),
         (f"{TEST_STANDBY}::test_a_commit_through_a_pooler_waits_for_the_standby_for_longer_too",),
     ),

@@ -280,7 +280,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_SOCKETS}::test_a_connection_above_the_limit_of_shown_connections_stays_open_and_is_not_shown",),
     ),
     Removal(
-        "B761",
+        "B740",
         (
             Edit(
                 "src/stratalog/client/replica.py",
@@ -290,5 +290,5 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/client/test_undo.py::test_a_mutation_is_undone_once_unless_its_undo_was_undone_or_rejected",),
     ),
-    Removal("B761", (Edit(f"{WEB}/undo.js", "if (isUndone)", "if (false)"),), IN_NODE),
+    Removal("B740", (Edit(f"{WEB}/undo.js", "if (isUndone)", "if (false)"),), IN_NODE),
 )

@@ -751,7 +751,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_engine.py::test_a_closed_pool_starts_no_engine",),
     ),
     Removal(
-        "B760",
+        "B739",
         (
             Edit(
                 f"{SHEET}/commands.py",
@@ -762,7 +762,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_commands.py::test_a_time_before_the_first_version_is_refused_with_the_time_of_that_version",),
     ),
     Removal(
-        "B741",
+        "B735",
         (Edit(f"{SHEET}/file_reports.py", "if finding.count == 1 and not finding.where:", "if False:"),),
         (f"{TESTS}/test_csv.py::test_a_non_unicode_encoding_and_removed_control_characters_are_reported",),
     ),

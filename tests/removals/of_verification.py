@@ -301,7 +301,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_inspection.py::test_an_inspection_names_each_damaged_part_of_a_record_s_body",),
     ),
     Removal(
-        "B762",
+        "B741",
         (
             Edit(
                 "src/stratalog/cli/inspection.py",
@@ -312,7 +312,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_commands.py::test_a_resumed_verification_reports_the_damage_of_finished_histories_again",),
     ),
     Removal(
-        "B780",
+        "B742",
         (
             Edit(
                 "src/stratalog/maintenance/checkpoint.py",
@@ -323,7 +323,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_checkpoint.py::test_the_root_of_a_store_checkpoint_must_be_a_hash_in_base64",),
     ),
     Removal(
-        "B781",
+        "B743",
         (
             Edit(
                 "src/stratalog/maintenance/verification.py",
@@ -337,7 +337,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B781",
+        "B743",
         (
             Edit(
                 "src/stratalog/maintenance/checkpoint.py",
@@ -351,7 +351,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B781",
+        "B743",
         (
             Edit(
                 "src/stratalog/maintenance/checkpoint.py",
@@ -364,7 +364,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B782",
+        "B744",
         (
             Edit(
                 "src/stratalog/maintenance/checkpoint.py",
@@ -380,7 +380,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B782",
+        "B744",
         (
             Edit(
                 "src/stratalog/maintenance/checkpoint.py",
@@ -396,7 +396,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B781",
+        "B743",
         (
             Edit(
                 "src/stratalog/maintenance/checkpoint.py",
@@ -407,7 +407,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_commands.py::test_damage_of_one_history_does_not_end_the_verification_of_the_others",),
     ),
     Removal(
-        "B783",
+        "B745",
         (
             Edit(
                 "src/stratalog/log/verification.py",
@@ -418,7 +418,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_verification.py::test_versions_below_a_damaged_head_are_verified",),
     ),
     Removal(
-        "B784",
+        "B746",
         (
             Edit(
                 "src/stratalog/maintenance/checkpoint.py",
@@ -429,7 +429,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_checkpoint.py::test_a_record_without_a_readable_origin_has_no_checkpoint",),
     ),
     Removal(
-        "B785",
+        "B747",
         (
             Edit(
                 "src/stratalog/maintenance/scrub.py",
@@ -440,7 +440,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_scrub.py::test_the_first_round_of_a_large_store_ends_within_the_configured_days",),
     ),
     Removal(
-        "B785",
+        "B747",
         (
             Edit(
                 "src/stratalog/maintenance/scrub.py",
