@@ -20,6 +20,7 @@ loopback_server  a server in a thread
 emulators        emulators of AWS's services as child processes
 postgres_server  a PostgreSQL server as a child process
 postgres_local   a command that runs one program beside a PostgreSQL server
+orphans          ends the services of a program that was killed
 local_services   a program that runs beside services, which end with the program
 aws_local        a command that runs one program beside the emulators
 

@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from stratalog.clock import Observation, SystemClock
+from stratalog.testing.orphans import run_if_killed
 
 __all__ = [
     "KEY",
@@ -144,19 +145,21 @@ def dynamodb_local(home: Path, folder: Path) -> Iterator[Emulator]:
 def started(name: str, ports: int, command: Callable[[Sequence[int]], Command], folder: Path) -> Iterator[Emulator]:
     """Run the service that ``command`` returns for ``ports`` free ports, and yield it once it is ready.
 
-    At the end of the block, `started` kills the service and frees its ports. If the service ends before it is ready, or
-    is not ready after `READY_SECONDS_MAX`, `started` starts it on other ports, `STARTS_MAX` times in all. If the last
-    start fails too, raises RuntimeError with the exit status and the last output.
+    The service is killed at the end of the block, which frees its ports, and also if this process is killed. If the
+    service ends before it is ready, or is not ready after `READY_SECONDS_MAX`, `started` starts it on other ports,
+    `STARTS_MAX` times in all. If the last start fails too, raises RuntimeError with the exit status and the last
+    output.
     """
     for start in range(STARTS_MAX):
         log = folder / f"{name}-{start}.log"
         with reserved_ports(ports) as chosen, tempfile.TemporaryDirectory(prefix="emulator-") as scratch:
             process = _launch(command(chosen), log, scratch)
             try:
-                if _is_ready(process, chosen[0], command(chosen)):
-                    end = partial(_describe_end, name, process, log)
-                    yield Emulator(f"http://127.0.0.1:{chosen[0]}", process.pid, end)
-                    return
+                with run_if_killed(f"kill -KILL {process.pid}"):
+                    if _is_ready(process, chosen[0], command(chosen)):
+                        end = partial(_describe_end, name, process, log)
+                        yield Emulator(f"http://127.0.0.1:{chosen[0]}", process.pid, end)
+                        return
             finally:
                 _stop(process)
     raise RuntimeError(f"{name} did not start: {_describe_end(name, process, log)}")

@@ -9,8 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
+from shlex import quote as quoted
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
+
+from stratalog.testing.orphans import run_if_killed
 
 __all__ = ["PostgresServer", "postgres_server"]
 
@@ -104,6 +107,8 @@ class PostgresServer:
 def postgres_server(options: Sequence[str] = (), primary: PostgresServer | None = None) -> Iterator[PostgresServer]:
     """Run a server with a new, empty database until the end of the block. With ``primary``, run its standby.
 
+    The server also ends if this process is killed.
+
     ``options`` are arguments of the server, such as ``-c fsync=off``. Raises RuntimeError if PostgreSQL is not
     installed or does not start.
     """
@@ -112,9 +117,12 @@ def postgres_server(options: Sequence[str] = (), primary: PostgresServer | None 
         Path(folder).chmod(0o755)
         server = PostgresServer(_programs(), Path(folder), options)
         server.create(primary)
+        # A test may start the server again, so the process id is read only then. SIGQUIT is an immediate shutdown.
+        pid = f"$(head -n 1 {quoted(str(Path(folder) / 'data' / 'postmaster.pid'))})"
         try:
-            server.start()
-            yield server
+            with run_if_killed(f"kill -QUIT {pid}"):
+                server.start()
+                yield server
         finally:
             if server.is_running:
                 server.stop()
