@@ -38,7 +38,7 @@ function noteMessages() {
   globalThis.messages = [];
   new MutationObserver((changes) => {
     const added = changes.flatMap(({ addedNodes }) => [...addedNodes]);
-    const shown = added.filter(({ classList }) => classList?.contains("notice"));
+    const shown = added.filter((node) => node instanceof Element && node.classList.contains("notice"));
     globalThis.messages.push(...shown.map(({ textContent }) => textContent));
   }).observe(document, { childList: true, subtree: true });
 }
