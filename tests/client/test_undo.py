@@ -208,6 +208,14 @@ def test_a_mutation_is_undone_once_unless_its_undo_was_undone_or_rejected() -> N
     assert not handle.is_undone
 
 
+def test_a_mutation_can_be_undone_and_redone_very_often() -> None:
+    client = Client(InProcess(new_document()))
+    first = last = client.mutate("inc", {"key": "k", "by": 5})
+    for _ in range(1500):
+        (last,) = client.undo(last)
+    assert (client.get("k"), first.is_undone) == (5, False)
+
+
 def test_an_undo_can_be_undone() -> None:
     client = Client(InProcess(new_document()))
     client.mutate(*put(1))

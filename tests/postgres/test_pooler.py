@@ -22,6 +22,13 @@ CALLS: list[Callable[[PostgresStore], object]] = [
 ]
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a session wait long for a pooler, whose thread may be late on a busy machine."""
+    monkeypatch.setattr(postgres_session, "POOLER_ANSWER_SECONDS_MAX", 30)
+
+
+@pytest.mark.usefixtures("patient")
 def test_a_pooler_that_gives_each_transaction_another_session_is_refused(postgres: str) -> None:
     with (
         pooler(postgres, per_transaction=True) as url,
@@ -31,6 +38,7 @@ def test_a_pooler_that_gives_each_transaction_another_session_is_refused(postgre
         store.create()
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("call", CALLS, ids=["read", "commit"])
 def test_a_call_through_a_pooler_that_gives_each_transaction_another_session_is_unavailable(
     postgres: str, call: Callable[[PostgresStore], object], monkeypatch: pytest.MonkeyPatch

@@ -157,6 +157,17 @@ def test_a_response_whose_headers_take_too_long_is_given_up(piece: bytes) -> Non
         server.join()
 
 
+def test_a_reader_of_a_connection_may_name_its_arguments_as_that_of_a_socks_proxy_does() -> None:
+    class Stream:
+        def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+            return b"x" * max_bytes
+
+    stream, deadline = Stream(), Deadline(ManualClock())
+    deadline.start("http://127.0.0.1/")
+    deadline.trace("connection.connect_tcp.complete", {"return_value": stream})
+    assert stream.read(max_bytes=2) == b"xx"
+
+
 def test_a_redirect_to_another_server_carries_no_credentials() -> None:
     asked: list[httpx.Request] = []
 

@@ -243,6 +243,25 @@ def test_a_new_source_with_the_former_name_of_a_renamed_source_gets_all_rows(cat
     assert run(catalogue, old) == (0, 2, 0)
 
 
+def test_versions_that_were_pruned_before_a_rename_are_no_rows_of_a_new_source(catalogue: Catalogue) -> None:
+    old = Old(ranged=True)
+    old.row("b", 1, {"S": "1"})
+    catalogue.records.put("source/miro/b", b"older", metadata={"format": "json"})
+    poll_and_prune(catalogue, "b", retain=1)
+    rename_source(catalogue.records, "miro", "tate")
+    catalogue.records.put(f"{MIGRATIONS}miro/{old.table}", b"null", metadata={"source": "miro"})
+    assert run(catalogue, old) == (1, 0, 0)
+
+
+def test_a_rename_keeps_the_newer_of_two_notes_of_a_migration(catalogue: Catalogue) -> None:
+    old = Old(ranged=True)
+    old.row("b", 1, {"S": "1"})
+    assert run(catalogue, old) == (1, 0, 0)
+    catalogue.records.put(MIGRATIONS + old.table, b'{"id":"a"}', metadata={"source": "miro"})
+    rename_source(catalogue.records, "miro", "tate")
+    assert catalogue.records.get(f"{MIGRATIONS}tate/{old.table}").body == b"null"
+
+
 def test_a_migration_that_read_no_row_counts_as_none(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
     old = Old(ranged=False)
     old.row("b", 1, {"S": "1"})

@@ -56,7 +56,15 @@ class PendingMutation:
     @property
     def is_undone(self) -> bool:
         """Whether an undo reverts the mutation. An undo that is rejected, lost or itself undone does not."""
-        return any(undo.status not in ("rejected", "lost") and not undo.is_undone for undo in self.undone_by)
+        # No recursion: a user may undo and redo hundreds of times.
+        handles = [self]
+        for handle in handles:  # the list grows
+            handles += handle.undone_by
+        undone: dict[PendingMutation, bool] = {}
+        for handle in reversed(handles):
+            valid = (undo for undo in handle.undone_by if undo.status not in ("rejected", "lost"))
+            undone[handle] = not all(undone[undo] for undo in valid)
+        return undone[self]
 
     @property
     def predicted_rejection(self) -> str | None:

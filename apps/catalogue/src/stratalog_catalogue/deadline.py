@@ -47,6 +47,6 @@ class Deadline:
             stream = info["return_value"]
             stream.read = partial(self._read, stream.read)
 
-    def _read(self, read: Callable[..., bytes], size: int, timeout: float | None = None) -> bytes:
+    def _read(self, read: Callable[..., bytes], *args: Any, **options: Any) -> bytes:
         self.check()
-        return read(size, timeout)
+        return read(*args, **options)

@@ -100,7 +100,7 @@ class IngestFailure(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the body is a whole file or HTTP answer. A redrive splits this body into records."""
 
     encoding: str = ""
-    """The encoding of a record or row. It is empty for UTF-8 without a byte order mark, and if the bytes name it.
+    """The encoding of a record, row or page. It is empty for UTF-8 without a byte order mark, and if the bytes name it.
 
     Earlier builds also left it empty for UTF-8 with a mark, and for every row of CSV.
     """

@@ -187,9 +187,9 @@ def _target(records: Records, record_id: str) -> _Target:
     except NotFound:
         return _Target()
     # The versions before a rename belong to the renamed source.
-    own = takewhile(lambda version: not is_moved(version), versions)
+    own = list(takewhile(lambda version: not is_moved(version), versions))
     rows = {int(version.metadata["version"]) for version in own if "version" in version.metadata}
-    return _Target(versions[0].version, rows, versions[-1].version > 1)
+    return _Target(versions[0].version, rows, len(own) == len(versions) and versions[-1].version > 1)
 
 
 def _body(payload: Any, objects: Any) -> Any:

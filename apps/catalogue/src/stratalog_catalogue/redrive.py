@@ -157,7 +157,9 @@ def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unr
 
 
 def _poll_anew(store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect) -> str:
-    """Poll a source from its beginning, and then resolve the letters without a body that did not fail again.
+    """Poll a source from its beginning, or compare all files of a mirror. Then resolve letters.
+
+    These are the letters without a body that did not fail again.
 
     After a poll that fails, resolve none of them, since the poll may not have read their files. Return the reason of
     the poll's failure, or "".

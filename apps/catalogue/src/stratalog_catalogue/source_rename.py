@@ -168,11 +168,11 @@ def _move_letter(records: Records, letter: DeadLetter, target_id: str) -> bool:
 
 def _move_migrations(records: Records, name: str, other: str) -> None:
     """Move the notes of migrations. A later migration needs them, since it must not copy the same rows again."""
-    for line in list(records.list(prefix=MIGRATIONS)):
+    # A note of an earlier build has no source in its id. Move it first, since the note with the source is newer.
+    for line in sorted(records.list(prefix=MIGRATIONS), key=lambda line: "/" in line.id.removeprefix(MIGRATIONS)):
         with suppress(NotFound):
             note = records.get(line.id)
             if note.version.metadata.get("source") == name:
-                # The id in a note of an earlier build has no source.
                 table = line.id.removeprefix(MIGRATIONS).removeprefix(f"{name}/")
                 records.put(f"{MIGRATIONS}{other}/{table}", note.body, metadata={"source": other})
                 records.delete(line.id)

@@ -42,7 +42,15 @@ export class Pending {
 
   /** Whether an undo reverts the mutation. An undo that is rejected, lost or itself undone does not. */
   get isUndone() {
-    return this.undoneBy.some(({ status, isUndone }) => status !== "rejected" && status !== "lost" && !isUndone);
+    // No recursion: a user may undo and redo hundreds of times.
+    const handles = [this];
+    for (const handle of handles) handles.push(...handle.undoneBy); // the list grows
+    const undone = new Map();
+    for (const handle of handles.reverse()) {
+      const valid = handle.undoneBy.filter(({ status }) => status !== "rejected" && status !== "lost");
+      undone.set(handle, !valid.every((undo) => undone.get(undo)));
+    }
+    return undone.get(this);
   }
 
   end(status, reason) {
@@ -101,6 +109,7 @@ export class Replica {
     for (const [name, args] of inverse(handle, (key) => this.#draft.value(key), counts)) {
       const step = this.#begin(name, args);
       handle.undoneBy.push(step.handle);
+      step.stored.catch(() => {}); // if a later step throws, nobody waits for this one
       stored.push(step.stored);
     }
     return Promise.all(stored);
