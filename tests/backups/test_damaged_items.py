@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 import stratalog
+from stratalog.backups.backup import back_up
 from stratalog.backups.records import RecordsBackup
 from stratalog.keys import (
     NAME_SORT,
@@ -22,8 +25,10 @@ from stratalog.keys import (
     segments_partition,
 )
 from stratalog.limits import BODY_PART_BYTES
+from stratalog.log import delete_log
 from stratalog.log.directory import LOGS, RECORDS, directory_put, organisation_put
-from stratalog.log.retention import archive_segments
+from stratalog.log.retention import archive_segments, raise_floor
+from stratalog.log.sweep import sweep_deleted
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
@@ -61,9 +66,11 @@ def test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up(memory: st
     if with_base:
         backups.make(memory)
         memory.log("acme", "b").append(stratalog.Event("seen", 2))
+    owner = memory.log("acme", "a").record.owner
     lose_attribute(memory, name_partition("acme", "a"), NAME_SORT, "o")
-    [failure] = backups.make(memory).manifest.failures
-    assert (failure.what, failure.code) == ("acme/a", "corrupt")
+    failures = backups.make(memory).manifest.failures
+    named = ["acme/a", owner] if with_base else ["acme/a"]
+    assert [(failure.what, failure.code) for failure in failures] == [(what, "corrupt") for what in named]
     restored = backups.restored(backups.view())
     assert [listing.id for listing in restored.list("acme")] == (["a", "b"] if with_base else ["b"])
     assert restored.log("acme", "b").head().version == 1 + with_base
@@ -71,13 +78,15 @@ def test_a_damaged_name_record_is_a_failure_and_the_rest_is_backed_up(memory: st
 
 
 def test_a_log_with_a_damaged_name_record_stays_in_the_next_backup_with_its_fork(memory: stratalog.Store) -> None:
+    """The intact logs of the family stay as they were too, so a failure names the family."""
     backups = Backups(memory.environment.clock)
     log = memory.create_log("acme", "z")
     log.append(stratalog.Event("seen", 1))
     memory.fork_log(log, "draft", 1).append(stratalog.Event("seen", 2))
     backups.make(memory)
     lose_attribute(memory, name_partition("acme", "z"), NAME_SORT, "o")
-    assert {failure.what for failure in backups.make(memory).manifest.failures} == {"acme/z"}
+    failures = backups.make(memory).manifest.failures
+    assert {failure.what for failure in failures} == {"acme/z", log.record.owner}
     restored = backups.restored(backups.view())
     assert [restored.log("acme", name).head().version for name in ("draft", "z")] == [2, 1]
 
@@ -208,12 +217,15 @@ def test_a_log_without_its_name_record_is_a_failure_and_stays_in_the_next_backup
     backups = Backups(memory.environment.clock)
     store_with_two_of_each(memory)
     memory.fork_log(memory.log("acme", "b"), "draft", 1)
+    owners = [memory.log("acme", name).record.owner for name in ("a", "b")]
     wanted = told(memory)
     backups.make(memory)
     for name in ("a", "draft"):
         memory.environment.index.commit([Delete(name_partition("acme", name), NAME_SORT)])
     failures = backups.make(memory).manifest.failures
-    assert [(failure.what, failure.code) for failure in failures] == [("acme/a", "corrupt"), ("acme/draft", "corrupt")]
+    assert {(failure.what, failure.code) for failure in failures} == {
+        (what, "corrupt") for what in ("acme/a", "acme/draft", *owners)
+    }
     assert told(backups.restored(backups.view())) == wanted
 
 
@@ -315,3 +327,54 @@ def test_a_damaged_segment_record_does_not_replace_the_record_in_the_previous_ba
     [failure] = backups.make(memory).manifest.failures
     assert (failure.what, failure.code) == (log.record.owner, "corrupt")
     assert told(backups.restored(backups.view())) == wanted
+
+
+def test_a_fork_that_forgets_its_deleted_parent_during_a_backup_is_no_failure(
+    memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stores list a family page by page. The parent is swept after the page of the fork and before its own page."""
+    backups, index = Backups(memory.environment.clock), memory.environment.index
+    parent = memory.create_log("acme", "z")
+    fork = parent
+    for number_of_versions in (3, 6):
+        for count in range(number_of_versions):
+            fork.append(stratalog.Event("seen", count))
+        fork = memory.fork_log(parent, "a", 3) if fork is parent else fork
+    delete_log(parent)
+    memory.environment.clock.sleep(10_000)
+    family, query = family_partition(parent.record.owner), type(index).query
+    swept: list[int] = []
+
+    def in_pages(self: object, partition: str, **options: Any) -> Iterator[Item]:
+        items = query(self, partition, **options)
+        if partition != family or options or swept:
+            yield from items
+            return
+        yield (first := next(items))
+        raise_floor(fork, 7)
+        swept.append(sweep_deleted(memory.environment, "acme"))
+        yield from query(self, partition, after=first.sort)
+
+    monkeypatch.setattr(type(index), "query", in_pages)
+    assert backups.make(memory).manifest.failures == ()
+    assert swept == [1]
+
+
+def test_a_record_that_is_put_again_during_a_backup_after_a_restore_is_no_failure(memory: stratalog.Store) -> None:
+    """The store was restored to before the record, which the last backup has."""
+    backups, ids = Backups(memory.environment.clock), [f"r{number}" for number in range(40)]
+    for id in ids:
+        memory.records("acme").put(id, b"x")
+    backups.make(memory)
+    restored = open_inline(settings=SETTINGS, clock=memory.environment.clock)
+    for id in ids[::2]:
+        restored.records("acme").put(id, b"y")
+    steps: list[int] = []
+
+    def put_again(count: int) -> None:
+        steps.append(count)
+        if len(steps) == 3:
+            for id in ids:
+                restored.records("acme").put(id, b"z")
+
+    assert back_up(restored, backups.repository(), put_again).manifest.failures == ()

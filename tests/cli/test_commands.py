@@ -360,6 +360,17 @@ def test_verify_proves_logs_and_records_too(budget: Run) -> None:
     assert (line["kind"], line["verified"], line["findings"]) == ("record", True, [])
 
 
+def test_a_put_that_expects_a_forgotten_version_is_a_conflict(budget: Run) -> None:
+    for text in ("one", "two", "three"):
+        budget("records", "put", "acme/report", "-", typed=text)
+    budget("records", "prune", "acme/report", "--retain", "1")
+    budget("records", "put", "acme/report", "-", "--expected", "1", typed="mine", code=4)
+    assert "nothing was stored" in budget("records", "put", "acme/report", "-", "--expected", "3", typed="three").stdout
+    shown = budget("records", "put", "acme/report", "-", "--expected", "3", typed="four").stdout
+    assert "at version 4, 4 B" in shown
+    assert "nothing was stored" not in shown
+
+
 def test_a_checkpoint_is_signed_and_proven_later(budget: Run) -> None:
     key = budget("checkpoint-key", "example.com/ledger", "signing.key").stdout.strip()
     assert Path("signing.key").stat().st_mode & 0o777 == 0o600

@@ -255,8 +255,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BACKUP_RECORDS,
-                "                if next(items, None) is None:\n",
-                "                if False:\n",
+                "next(items, None) is None or self._index.get(partition, id) is not None",
+                "self._index.get(partition, id) is not None",
             ),
         ),
         (f"{BACKED_UP}::test_a_line_that_only_an_earlier_backup_has_is_no_failure_if_its_content_is_gone",),

@@ -223,6 +223,7 @@ class _Backup:
         if record is None or record.deleted_ms or record.owner in retained:
             return []
         retained.add(record.owner)
+        self._catalogue.fail(record.owner, error.code, f"the family of {organisation}/{name} is as in the last backup")
         return self._retain_family(record.owner)
 
     def _retain_family(self, owner: str) -> list[Item]:

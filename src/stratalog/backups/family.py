@@ -138,7 +138,8 @@ class FamilyBackup:
 
     def _read_logs(self, owner: str, listed: Iterable[NameRecord]) -> list[_Log]:
         """Return the live logs and their ancestors, in the order of their prefixes."""
-        logs = {member.sort: self._read_log(member) for member in self._index.query(family_partition(owner))}
+        members = list(self._index.query(family_partition(owner)))  # whole: a fork may soon forget a deleted ancestor
+        logs = {member.sort: self._read_log(member) for member in members}
         for record in listed:
             if record.prefix not in logs and self._is_alive(record):
                 self._add_lost_members(owner, logs, record)

@@ -94,7 +94,8 @@ class RecordsBackup:
             line = next(lines)
             if line.fault == UNLISTED:
                 items = list_items(self._index, record_partition(self._organisation, record_key(id)), limit=1)
-                if next(items, None) is None:
+                # A line and the first version are committed together: a line found after the version is a new one.
+                if next(items, None) is None or self._index.get(partition, id) is not None:
                     continue
                 self._catalogue.fail(item_key(partition, id), Corrupt.code, UNLISTED)
             yield line
@@ -165,11 +166,15 @@ class RecordsBackup:
         lists the base's blobs: the repository may have the only copy of a lost blob.
         """
         needed = set[str]()
+        listed = {item.sort for item in self._catalogue.repository.items(owner, blobs)}
+        known = {item.sort for item in self._catalogue.base_blobs(owner)} if self._catalogue.is_base_complete else set()
+        if known <= listed:  # nothing is lost of the bodies that the base has
+            bodies = [body for body in bodies if f"bodies/{body.address.hex()}" not in known]
         for body in bodies:
             with suppress(Corrupt):  # the manifest of a large body is lost, so its parts are unknown
                 for address in blob_addresses(self._environment.blobs, f"{owner}/bodies", body):
                     needed.add(f"bodies/{address.hex()}")
-        lost = needed - {item.sort for item in self._catalogue.repository.items(owner, blobs)}
+        lost = needed - listed
         for name in sorted(lost):
             if (key := f"{owner}/{name}") not in self._catalogue.failures:
                 self._catalogue.fail(key, Corrupt.code, "a blob of a record is missing")
