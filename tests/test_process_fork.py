@@ -228,14 +228,15 @@ def test_a_fork_waits_for_a_transaction_of_a_client_so_the_child_can_open_its_fi
     assert end_of(child) == RETURNED
 
 
-def open_databases() -> list[str]:
-    """Return the SQLite files that this process has open."""
+def open_databases(folder: Path) -> list[str]:
+    """Return the SQLite files below ``folder`` that this process has open. Other tests may have left files open."""
     paths = (os.readlink(entry.path) for entry in os.scandir("/proc/self/fd") if os.path.islink(entry.path))
-    return [path for path in paths if ".sqlite" in path and not path.endswith(".lock")]
+    own = (path for path in paths if Path(path).is_relative_to(folder))
+    return [path for path in own if ".sqlite" in path and not path.endswith(".lock")]
 
 
-def no_database_is_open() -> None:
-    assert open_databases() == []
+def no_database_is_open(folder: Path) -> None:
+    assert open_databases(folder) == []
 
 
 OPENERS = pytest.mark.parametrize(
@@ -254,7 +255,7 @@ def test_a_child_that_is_forked_during_a_close_inherits_no_database(
 
     def fork_first() -> AbstractContextManager[object]:
         if not ends:
-            ends.append(in_child(no_database_is_open))
+            ends.append(in_child(lambda: no_database_is_open(tmp_path)))
         return delay_forks()
 
     monkeypatch.setattr(module, "delay_forks", fork_first)
@@ -279,7 +280,7 @@ def test_a_child_that_is_forked_during_an_open_inherits_no_database(
     thread = threading.Thread(target=lambda: opened.append(open_file(str(tmp_path / "index.sqlite"))))
     thread.start()
     assert began.wait(SECONDS_MAX)
-    assert in_child(no_database_is_open) == RETURNED
+    assert in_child(lambda: no_database_is_open(tmp_path)) == RETURNED
     thread.join()
     opened[0].close()
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from stratalog.client import Client
+from stratalog.client import Client, background
 from stratalog.errors import OutcomeUnknown
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Rejected
 from tests.client.helpers import InProcess, memory_place, new_document
+from tests.threads import until
 
 Step = tuple[str, dict[str, Any]]
 
@@ -206,6 +207,17 @@ def test_a_mutation_is_undone_once_unless_its_undo_was_undone_or_rejected() -> N
     assert handle.is_undone
     again.status = "rejected"
     assert not handle.is_undone
+
+
+def test_a_started_client_sends_an_undo_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "PULL_SECONDS", 3600)  # until then the client would have no other reason
+    document = new_document()
+    with Client(InProcess(document)) as client:
+        client.start()
+        handle = client.mutate("inc", {"key": "k", "by": 5})
+        until(lambda: handle.settled)
+        client.undo(handle)
+        until(lambda: document.get("k") == 0)
 
 
 def test_a_mutation_can_be_undone_and_redone_very_often() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any
@@ -53,6 +54,13 @@ class Client(Replica):
         handle = super().mutate(name, args)
         self._background.wake()
         return handle
+
+    def undo(self, mutation: PendingMutation) -> Sequence[PendingMutation]:
+        """Undo a mutation as `Replica.undo` does. A started client soon sends the new mutations."""
+        try:
+            return super().undo(mutation)
+        finally:
+            self._background.wake()
 
     def sync(self) -> None:
         """Run one sync cycle on this thread: push the pending mutations, then pull the changes.

@@ -130,6 +130,15 @@ export class Client extends Replica {
     return handle;
   }
 
+  async undo(handle) {
+    this.#checkOpen();
+    try {
+      return await super.undo(handle);
+    } finally {
+      this.#wake();
+    }
+  }
+
   /** Run one sync cycle now: push, then pull. Throws the cycle's error. */
   async sync() {
     this.#checkOpen();
