@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
+from typing import Never
 
 import pytest
 
 from stratalog.documents import Document
+from stratalog.documents.snapshots import LOOKS_MAX
 from stratalog.documents.state import State
-from stratalog.documents.state_cache import LOOKS_MAX, StateCache
+from stratalog.documents.state_cache import StateCache
 from stratalog.errors import Corrupt, Invalid, NotFound, Unavailable, VersionForgotten
 from stratalog.keys import snapshots_partition
 from stratalog.log.head import Head
+from stratalog.log.snapshots import Snapshot
 from stratalog.ports.index import Delete
 from tests.documents.helpers import World, inc
 
@@ -188,6 +192,45 @@ def test_a_floor_that_rises_while_the_head_is_read_is_read_again(often: int, rai
         patch.setattr(document.log, "head", head_then_forgotten)
         assert states.fresh().version == other.version
     assert len(floors) == often
+
+
+def test_a_floor_that_rises_while_a_state_is_loaded_is_read_again() -> None:
+    """The version asked for stays above the floor. The load needs entries below it, which are freed meanwhile."""
+    world = World(segment_entries_target=2, snapshot_entries_interval=1000)
+    document, states = grown(world, 1)
+    document.snapshot()
+    for _ in range(3):
+        document.apply([inc()])
+    other, newest_snapshot = world.open(), document.log.snapshot_at
+
+    def snapshot_then_freed(version: int) -> Snapshot | None:
+        snapshot = newest_snapshot(version)
+        if not floors:
+            floors.append(other.forget_below(2))
+            world.clock.sleep(1000)
+            assert other.free_segments()
+        return snapshot
+
+    floors: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(document.log, "snapshot_at", snapshot_then_freed)
+        assert states.at(4).slot("n") == other.state(4).slot("n")
+    assert floors == [2]
+
+
+def test_a_floor_that_rises_during_each_load_makes_the_state_unavailable() -> None:
+    document, states = grown(World(), 2 * LOOKS_MAX)
+    floors = iter(range(2 * LOOKS_MAX))
+
+    def forgotten(*args: object, **kwargs: object) -> Never:
+        raise VersionForgotten("the version is no longer kept")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(document.log, "read", forgotten)
+        patch.setattr(document.log, "floor", partial(next, floors))
+        with pytest.raises(Unavailable):
+            states.load(2 * LOOKS_MAX)
+    assert next(floors) == LOOKS_MAX
 
 
 def test_a_lost_base_is_damage_and_no_history_that_was_forgotten_meanwhile() -> None:

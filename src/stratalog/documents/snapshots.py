@@ -10,7 +10,7 @@ import msgspec
 from stratalog.codec import encode, sha256
 from stratalog.documents.layer import Layer
 from stratalog.documents.state import EMPTY_ROOTS, Roots, State, reading_chunks
-from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown, VersionForgotten
+from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown, Unavailable, VersionForgotten
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.log import Log
 from stratalog.log.blob_batch import BlobBatch
@@ -24,14 +24,36 @@ from stratalog.tree.update import Write, no_pause, update
 
 __all__ = ["base_digest", "load_state", "roots_in", "roots_of", "take_snapshot", "tree_roots", "unwritten_roots"]
 
+LOOKS_MAX = 4
+
 
 def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
     """Return the state at ``at``, from the newest snapshot up to ``at`` and later entries.
 
-    Raises VersionForgotten, and Redacted if one of these entries is redacted.
-
     ``head`` is a head at or above ``at``; by default the newest head known.
+
+    Raises VersionForgotten if ``at`` is below the floor; Redacted if one of these entries is redacted; Corrupt if kept
+    history is missing; Unavailable if the floor rose during each attempt.
     """
+    floor = None
+    for _ in range(LOOKS_MAX):
+        try:
+            return _load_once(log, chunks, at, head)
+        except VersionForgotten as exc:
+            # The floor may have risen above the snapshot or the entries that this attempt used. The snapshot of the new
+            # floor replaces them. If the floor did not rise during this attempt, the history above it must be readable.
+            before, floor = floor, log.floor()
+            if at < floor:
+                raise
+            if floor == before:
+                raise Corrupt(
+                    "a snapshot or segment record above the floor is missing", document=log.record.name, floor=floor
+                ) from exc
+    raise Unavailable("the history was forgotten while it was read; read again", document=log.record.name)
+
+
+def _load_once(log: Log, chunks: Chunks, at: int, head: Head | None) -> State:
+    """Load the state at ``at``. Raises VersionForgotten if the floor rises above a version that this function reads."""
     snapshot = log.snapshot_at(at)
     version, hash = (snapshot.version, snapshot.hash) if snapshot else (0, genesis(log.record.origin))
     state = State.at_snapshot(chunks, version, hash, roots_in(log, snapshot), partial(_snapshot_exists, log))

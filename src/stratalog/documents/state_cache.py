@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from stratalog.documents.snapshots import load_state
 from stratalog.documents.state import State
-from stratalog.errors import Corrupt, NotFound, Redacted, Unavailable, VersionForgotten
+from stratalog.errors import NotFound, Redacted, Unavailable, VersionForgotten
 from stratalog.keys import check_version
 from stratalog.log import Log
 from stratalog.log.head import Head
@@ -59,22 +59,12 @@ class StateCache:
         A reader may call this method during a commit, and does not wait for the commit. Raises NotFound; Unavailable if
         history was repeatedly forgotten before this method could read it; Corrupt if kept history is missing.
         """
-        floor = None
         for _ in range(LOOKS_MAX):
             head = self.log.head()
             try:
                 state = self._shared.offer(self._at_head(self._shared.value, head))
-            except VersionForgotten as exc:
-                # Another process may have raised the floor meanwhile; a fresh head is never below it. If the floor did
-                # not rise during this attempt, the state above it must be readable.
-                before, floor = floor, self.log.floor()
-                if floor == before:
-                    raise Corrupt(
-                        "a snapshot or segment record above the floor is missing",
-                        document=self.log.record.name,
-                        floor=floor,
-                    ) from exc
-                continue
+            except VersionForgotten:
+                continue  # the floor rose above the head that was read; a fresh head is never below the floor
             assert state.version >= head.version, "a fresh state is not older than the head just read"
             return state
         raise Unavailable("the history was forgotten while it was read; read again", document=self.log.record.name)
