@@ -102,7 +102,7 @@ def test_a_key_deleted_below_the_floor_and_put_again_starts_a_new_history() -> N
 
 
 @pytest.mark.parametrize("interval", [1, 3, 100])
-def test_the_version_of_a_collection_counts_deletions(interval: int) -> None:
+def test_the_version_of_a_collection_is_the_version_of_its_last_change_or_deletion(interval: int) -> None:
     world = World(snapshot_entries_interval=interval)
     grown(world)
     reader = world.open()

@@ -149,7 +149,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B115",
         (Edit(WORKER, RECEIVES_IN_TURN, "        if hand is None and not due and self._receive():\n"),),
-        (f"{QUEUE}::test_documents_out_of_reach_do_not_stop_another",),
+        (f"{QUEUE}::test_unreachable_documents_do_not_stop_a_reachable_document",),
     ),
     Removal(
         "B115",

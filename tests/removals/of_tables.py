@@ -575,7 +575,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B696",
         (Edit(PARTITIONS, "Annotated[int, msgspec.Meta(ge=1)] = 1000", "int = 1000"),),
-        (f"{TESTS}/test_files.py::test_a_purge_of_no_rows_is_refused_and_the_next_purge_deletes_all",),
+        (f"{TESTS}/test_files.py::test_a_purge_without_a_positive_limit_is_refused_and_the_next_purge_deletes_all",),
     ),
     Removal(
         "B700",

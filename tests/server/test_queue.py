@@ -154,7 +154,7 @@ def test_a_queued_push_of_another_principal_s_group_has_no_effect() -> None:
     assert path.document.last_mutation("mallory") == 0
 
 
-def test_a_message_with_a_gap_is_dropped_and_a_later_push_applies_its_mutation() -> None:
+def test_a_mutation_behind_a_gap_is_dropped_and_a_later_push_applies_the_mutation() -> None:
     path = QueuePath()
     path.push(put("ada", 2, "b"), put("bob", 1, "c"))
     path.work()
@@ -166,7 +166,7 @@ def test_a_message_with_a_gap_is_dropped_and_a_later_push_applies_its_mutation()
     assert path.document.last_mutation("ada") == 2
 
 
-def test_the_next_push_repeats_mutations_that_the_queue_lost() -> None:
+def test_a_push_that_repeats_mutations_that_the_queue_lost_is_queued_and_applied() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     for message in path.waiting():
@@ -176,7 +176,7 @@ def test_the_next_push_repeats_mutations_that_the_queue_lost() -> None:
     assert path.document.last_mutation("ada") == 2
 
 
-def test_a_message_for_a_deleted_document_is_settled_as_of_another_incarnation() -> None:
+def test_a_message_for_a_deleted_document_is_settled_and_counts_for_another_incarnation() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     delete_log(path.document.log)
@@ -291,7 +291,7 @@ def raises(error: Exception) -> Any:
     raise error
 
 
-def test_a_commit_with_a_lost_answer_is_retried_and_does_not_count_as_a_failure() -> None:
+def test_a_commit_with_an_unknown_outcome_is_retried_and_does_not_count_as_a_failure() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     (message,) = path.waiting()
@@ -312,7 +312,7 @@ def test_a_commit_with_a_lost_answer_is_retried_and_does_not_count_as_a_failure(
     assert list(path.store.queue.dead_letters()) == []
 
 
-def test_an_outage_of_the_store_for_an_hour_loses_no_message() -> None:
+def test_no_message_is_lost_if_every_commit_fails_for_an_hour() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     commit = path.store.environment.index.commit
@@ -439,7 +439,7 @@ def test_a_stopped_worker_ends_although_messages_wait() -> None:
     assert (path.document.last_mutation("ada"), path.document.last_mutation("bob")) == (2, 0)
 
 
-def test_documents_out_of_reach_do_not_stop_another() -> None:
+def test_unreachable_documents_do_not_stop_a_reachable_document() -> None:
     path = QueuePath()
     lost = [path.store.create("acme", f"lost-{number}") for number in range(40)]
     for document in lost:
@@ -673,7 +673,7 @@ def test_a_worker_without_a_mutator_leaves_the_push_to_a_worker_with_the_mutator
     assert path.document.get("added") == 2
 
 
-def test_a_mutation_with_an_unknown_mutator_is_rejected() -> None:
+def test_a_mutation_that_neither_the_server_nor_the_worker_knows_is_rejected() -> None:
     path = QueuePath()
     path.push(named("ada", 1, "nonsense"), put("ada", 2))
     path.work()

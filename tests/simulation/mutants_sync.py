@@ -104,7 +104,7 @@ MUTANTS = (
     Mutant("sync: rejection not reported", SyncWorld, replaced(Answer, "_news", _stand_still_unseen), ("progress",)),
     Mutant("sync: last ids of a later version", SyncWorld, replaced(Answer, "_news", _last_ids_of_later), ("last",)),
     Mutant(
-        "sync: another document without clear",
+        "sync: no clear for a cookie of another document",
         SyncWorld,
         replaced(Answer, "_complete", _without_clear),
         ("state", "converged"),

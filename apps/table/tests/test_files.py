@@ -297,7 +297,7 @@ def test_a_clear_removes_all_files_and_preserves_the_partition_tree(table: Table
     assert rows_held(table) == 100
 
 
-def test_purge_deletes_the_rows_that_a_clear_leaves_behind(table: Table) -> None:
+def test_purge_deletes_the_items_that_a_clear_leaves_behind(table: Table) -> None:
     table.add_files([new_file(str(n)) for n in range(20)])
     table.clear_files()
     assert any(key.startswith("file0/") for key, _ in table.document.at().scan())
@@ -307,7 +307,7 @@ def test_purge_deletes_the_rows_that_a_clear_leaves_behind(table: Table) -> None
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_purge_of_no_rows_is_refused_and_the_next_purge_deletes_all(limit: int) -> None:
+def test_a_purge_without_a_positive_limit_is_refused_and_the_next_purge_deletes_all(limit: int) -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a")])
     table.clear_files()

@@ -1,4 +1,4 @@
-"""Hostile input files: an ingest takes the rows that another reader reads, or raises an error that names the file.
+"""Hostile input files: an ingest takes the rows that pyarrow reads, or raises an error that names the file.
 
 In both cases, the table has the rows of the good files before and after the hostile file.
 """
@@ -88,7 +88,7 @@ def test_the_suite_has_a_hundred_hostile_files() -> None:
     assert len(FILES) >= 100
 
 
-def test_pyarrow_uses_the_arrow_schemas_of_the_hostile_files() -> None:
+def test_pyarrow_uses_the_arrow_schema_of_a_hostile_file() -> None:
     bodies = [body for name, body in FILES.items() if name.startswith("arrow_schema_")]
     assert len(bodies) == 5
     assert all(b"ARROW:schema" in body for body in bodies)

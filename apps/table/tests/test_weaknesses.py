@@ -1,6 +1,7 @@
-"""The published table state store has ten known weaknesses. Each test checks that our table lacks one of them.
+"""The table state store, one of the four systems that Stratalog unites, has ten known weaknesses.
 
-The names of the tests have the numbers of the weaknesses in `docs/coverage.md`.
+Each test checks that our table lacks the weakness whose number is in the test's name. `docs/coverage.md` describes the
+weaknesses.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def test_3_a_failure_in_a_shared_commit_is_reported_for_the_job_that_failed() ->
     assert caught.value.version == table.version
 
 
-def test_4_within_one_transaction_a_reference_is_assigned_once() -> None:
+def test_4_a_transaction_that_assigns_a_reference_twice_is_refused() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a")])
     reason = "Reference to file is already assigned to job one, in partition root, filename a"
@@ -73,7 +74,7 @@ def test_4_within_one_transaction_a_reference_is_assigned_once() -> None:
     assert table.at().file_references() == [FileReference("a", "root", 100)]
 
 
-def test_4_within_one_transaction_a_reference_is_split_once() -> None:
+def test_4_a_transaction_that_splits_a_reference_twice_is_refused() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("a")])
     table.split_at("root", 50)
@@ -83,7 +84,7 @@ def test_4_within_one_transaction_a_reference_is_split_once() -> None:
     assert rows_held(table) == 100
 
 
-def test_4_within_one_transaction_a_file_is_added_once() -> None:
+def test_4_a_transaction_that_adds_a_file_twice_is_refused() -> None:
     table = table_of(memory_store())
     with refused("file-already-exists", "File already exists: a"):
         table.add_files([new_file("a"), new_file("a")])

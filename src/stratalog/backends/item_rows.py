@@ -85,9 +85,10 @@ def page_statements(mark: str) -> dict[tuple[bool, bool, bool], str]:
 def encoded_commit(
     writes: Sequence[Write], blobs: Mapping[str, bytes], blob_bytes_max: int
 ) -> tuple[Sequence[bytes], Sequence[Row]]:
-    """Check a commit. Return the encoded item of each write, and the rows of a commit that only inserts, else [].
+    """Check a commit. Return the encoded item of each write, and the rows to insert.
 
-    The encoded item of a delete or a check is empty.
+    The encoded item of a delete or a check is empty. Only a commit of inserts, with at most one check for a
+    hash, has rows to insert; see `_rows_if_absent`.
 
     Raises Invalid, LimitExceeded.
     """
@@ -123,7 +124,9 @@ def _rows_if_absent(writes: Sequence[Write], bodies: Sequence[bytes]) -> list[Ro
 
 
 def _append_row(writes: Sequence[Write]) -> Row | None:
-    """Return the row of an append of one entry; None for any other commit, and for an item that may be too large.
+    """Return the row of an append of one entry; None for any other commit, and for an item that needs a full check.
+
+    An item needs a full check if it may exceed a limit or be invalid; see `small_bytes`.
 
     Most commits append one entry. Without the general checks, such a commit takes 27 µs instead of 30 µs.
     """

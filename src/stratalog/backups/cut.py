@@ -1,7 +1,8 @@
 """A cut of a backup: a view in which logs and records end at a version or a time.
 
-A view as of a time cuts every log and record, and omits the logs and records that were created later. A view as of a
-version cuts only one log.
+A view as of a time cuts every record and every log that is not deleted in the backup. It omits the logs and records
+that were created later. A log that is deleted in the backup stays deleted, even if it existed at the time. A view as of
+a version cuts only one log.
 
 A log is cut after a version. The segment of that version becomes the current segment. The view omits later snapshots
 and projection checkpoints. A view as of a time also omits the forks that were created later. Origin, incarnation and
@@ -91,7 +92,7 @@ class CutIndex:
         return no_turn()
 
     def close(self) -> None:
-        """Do nothing: the index has no connection."""
+        """Do nothing: this object does not own the connection of the index that it wraps."""
 
     def _items(self, partition: str, after: str | None, before: str | None, reverse: bool) -> Iterator[Item]:
         items = self._listed(partition)
@@ -180,7 +181,10 @@ class CutIndex:
         return item if cut is None else name_put(cut.record, Absent()).item
 
     def _is_there(self, organisation: str, name: str) -> bool:
-        """Return whether a live log of the backup existed at the time of the cut."""
+        """Return whether a log of the backup existed at the time of the cut; without a time, whether the backup has it.
+
+        A deletion does not count, so the caller must handle deleted logs.
+        """
         record = read_name(self._inner, organisation, name)
         return record is not None and (self._time_ms is None or record.created_ms <= self._time_ms)
 

@@ -1,6 +1,8 @@
 """Signed notes: texts with Ed25519 signatures, as https://c2sp.org/signed-note defines them.
 
-Keys have the text form of that page. Signing and verifying need the package ``cryptography`` (extra ``checkpoint``).
+A verifier key has the text form of that page. A signing key has the text form of Go's package
+``golang.org/x/mod/sumdb/note``. Signing, verifying and reading a signing key need the package ``cryptography`` (extra
+``checkpoint``).
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ def new_signing_key(clock: Clock, name: str) -> SigningKey:
 
 
 def read_signing_key(text: str) -> SigningKey:
-    """Parse the text that `SigningKey.encoded` returned. Raises Invalid."""
+    """Parse the text that `SigningKey.encoded` returned. Raises Invalid, and MissingExtra without ``cryptography``."""
     stripped = text.strip()
     if not stripped.startswith(PRIVATE):
         raise Invalid("the text is not a signing key")
@@ -103,7 +105,8 @@ def sign_note(text: str, key: SigningKey) -> str:
 def open_note(note: str, key: VerifierKey | None) -> str:
     """Return the text of a note. If ``key`` is given, require its signature; else no signature is verified.
 
-    Raises Invalid for a text that is not a signed note, and for a note without a valid signature by ``key``.
+    Raises Invalid for a text that is not a signed note, and for a note without a valid signature by ``key``. An invalid
+    signature that names ``key`` raises Invalid too, if it comes before a valid signature.
     """
     text, _, signatures = note.rpartition("\n\n")
     lines = signatures.splitlines()

@@ -67,8 +67,9 @@ class Authentication:
     async def identify(self, token: str, address: str) -> Principal:
         """Return the principal of the token, or `ANONYMOUS` without authentication.
 
-        Raises Refused: 401 for an invalid token, 429 if the address has sent too many invalid tokens, 429 or 503 if
-        ``pool`` has no room. Raises the errors of ``authenticate`` too. Only a 401 counts against the address.
+        Raises Refused: 401 for an invalid token, 429 or 503 if ``pool`` has no room. If the address has sent too many
+        invalid tokens, raises Refused with 429 for every token except a remembered token that is still valid. Raises
+        the errors of ``authenticate`` too. Only an invalid token counts against the address.
         """
         if self._authenticate is None:
             return ANONYMOUS
@@ -92,7 +93,8 @@ class Authentication:
     async def delay_refusal(self, address: str) -> None:
         """Delay the response to a refused token if the token's address has sent too many invalid tokens.
 
-        The caller's connection stays open during the wait, so the connection must already count for a holder.
+        The connection stays open during the wait. So before this call, the connection must count against the share of
+        its address or principal (`connection_shares.py`).
         """
         if self.invalid_tokens.is_spent(("address", address)):
             await self._sleep(self._wait_seconds)

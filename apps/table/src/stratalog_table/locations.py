@@ -53,7 +53,8 @@ def open_location(store: Store, location: str) -> str:
     folder = folder_of(store.location)
     if folder is None:
         text = (
-            "the data files are relative to a store in a folder; set their location with `stratalog table adopt --data`"
+            "the location of the data files is relative to the store's folder, but this store is no folder; "
+            "set the location with `stratalog table adopt --data`"
         )
         raise Invalid(text, data=location, store=store.location)
     return Path(os.path.normpath(folder / location.removeprefix(RELATIVE))).as_uri()

@@ -5,7 +5,7 @@ import "./clipboard.js";
 const { registries, UIPlugin } = globalThis.o_spreadsheet;
 const COLORS = { changed: "#d9772b", fresh: "#3f8f5f" };
 
-/** Draws the page's marks below the engine's own borders. */
+/** Draws the page's marks above the cells, and below the engine's outlines of highlights and selections. */
 class MarksPlugin extends UIPlugin {
   static layers = ["Highlights"];
 
