@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,22 @@ def test_a_note_that_the_key_did_not_sign_is_refused() -> None:
     for text in ("", TEXT, f"{TEXT}\nno signature\n", VERIFIER):
         with pytest.raises(stratalog.Invalid):
             open_note(text, None)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_note_with_an_invalid_signature_beside_the_valid_one_is_refused(is_first: bool) -> None:
+    """The specification asks a reader to refuse the whole note."""
+    other = sign_note("another text\n", read_signing_key(SIGNING)).rpartition("\n\n")[2]
+    signatures = [other, SIGNATURE] if is_first else [SIGNATURE, other]
+    with pytest.raises(stratalog.Invalid, match="not valid"):
+        open_note(f"{TEXT}\n{''.join(signatures)}", read_verifier_key(VERIFIER))
+
+
+def test_a_signature_cannot_be_verified_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("cryptography.exceptions", "cryptography.hazmat.primitives.asymmetric"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "stratalog\[checkpoint\]"'):
+        open_note(f"{TEXT}\n{SIGNATURE}", read_verifier_key(VERIFIER))
 
 
 @pytest.mark.parametrize("text", ["", "x", "PRIVATE+KEY+a+00+AA==", VERIFIER.replace("c74f", "c74e"), SIGNING[:-8]])

@@ -450,4 +450,29 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/maintenance/test_scrub.py::test_a_count_of_the_blobs_that_is_stopped_resumes",),
     ),
+    Removal(
+        "B758",
+        (
+            Edit(
+                "src/stratalog/maintenance/signed_note.py",
+                "    public = _ed25519().Ed25519PublicKey.from_public_bytes(key.public)\n",
+                "    from cryptography.hazmat.primitives.asymmetric import ed25519\n\n"
+                "    public = ed25519.Ed25519PublicKey.from_public_bytes(key.public)\n",
+            ),
+        ),
+        ("tests/maintenance/test_checkpoint.py::test_a_signature_cannot_be_verified_without_the_extra",),
+    ),
+    Removal(
+        "B759",
+        (
+            Edit(
+                "src/stratalog/maintenance/signed_note.py",
+                "            is_signed = True\n",
+                "            return True\n",
+            ),
+        ),
+        (
+            "tests/maintenance/test_checkpoint.py::test_a_note_with_an_invalid_signature_beside_the_valid_one_is_refused",
+        ),
+    ),
 )

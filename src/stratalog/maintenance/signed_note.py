@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -105,33 +106,39 @@ def sign_note(text: str, key: SigningKey) -> str:
 def open_note(note: str, key: VerifierKey | None) -> str:
     """Return the text of a note. If ``key`` is given, require its signature; else no signature is verified.
 
-    Raises Invalid for a text that is not a signed note, and for a note without a valid signature by ``key``. An invalid
-    signature that names ``key`` raises Invalid too, if it comes before a valid signature.
+    Raises Invalid for a text that is not a signed note, for a note without a signature by ``key``, and for a note with
+    an invalid signature that names ``key``.
     """
     text, _, signatures = note.rpartition("\n\n")
     lines = signatures.splitlines()
     if len(note) > NOTE_BYTES_MAX or not text or not all(line.startswith(f"{DASH} ") for line in lines) or not lines:
         raise Invalid("the text is not a signed note")
     text += "\n"
-    if key is not None and not any(_is_signed(text, line, key) for line in lines):
+    if key is not None and not _is_signed(text, lines, key):
         raise Invalid("the note is not signed by the key", key=str(key))
     return text
 
 
-def _is_signed(text: str, line: str, key: VerifierKey) -> bool:
-    """Return whether ``line`` is a signature by ``key``. Raises Invalid if it names the key but is not valid."""
-    name, _, encoded = line.removeprefix(f"{DASH} ").partition(" ")
-    signature = _decoded(encoded)
-    if name != key.name or signature[:KEY_HASH_BYTES] != key.hash:
-        return False
-    from cryptography.exceptions import InvalidSignature
+def _is_signed(text: str, lines: Sequence[str], key: VerifierKey) -> bool:
+    """Return whether a line is a signature by ``key``. Raises Invalid if a line names the key but is not valid."""
+    is_signed = False
+    for line in lines:
+        name, _, encoded = line.removeprefix(f"{DASH} ").partition(" ")
+        signature = _decoded(encoded)
+        if name == key.name and signature[:KEY_HASH_BYTES] == key.hash:
+            _check_signature(text, signature[KEY_HASH_BYTES:], key)
+            is_signed = True
+    return is_signed
 
+
+def _check_signature(text: str, signature: bytes, key: VerifierKey) -> None:
     public = _ed25519().Ed25519PublicKey.from_public_bytes(key.public)
+    from cryptography.exceptions import InvalidSignature  # after `_ed25519`, which names the missing extra
+
     try:
-        public.verify(signature[KEY_HASH_BYTES:], text.encode())
+        public.verify(signature, text.encode())
     except InvalidSignature as exc:
         raise Invalid("a signature of the note is not valid", key=str(key)) from exc
-    return True
 
 
 def _key_parts(text: str) -> tuple[str, bytes, bytes]:
