@@ -68,8 +68,8 @@ class _LeavesToParent(Protocol):
 def leave_in_child(owner: _LeavesToParent) -> None:
     """In a forked child, call ``owner.leave_to_parent(clean)``. Without ``clean``, the call must enter no library in C.
 
-    The fork is clean if no thread was inside a block of `delay_forks`. After another fork the process keeps ``owner``,
-    since the end of an object that a vanished thread used could wait for ever.
+    The fork is clean if no thread was inside a block of `delay_forks`. After a fork that was not clean, the child keeps
+    ``owner``, since the end of an object that a vanished thread used could wait for ever.
     """
     _forks.owners.add(owner)
 
@@ -97,7 +97,7 @@ def check_fork() -> None:
 
 
 class _Forks:
-    """What a fork waits for, the lock of each thread that used `delay_forks`, and what a child leaves to its parent."""
+    """The locks that a fork waits for, one for each thread of `delay_forks`, and the owners of `leave_in_child`."""
 
     def __init__(self) -> None:
         self.owners: WeakSet[Any] = WeakSet()
@@ -126,7 +126,7 @@ class _Forks:
         """
         own: Any = delay_forks()
         self.own.taken, self.own.clean = [], False
-        if not own._is_owned():  # as in a handler of a signal that interrupted a block
+        if not own._is_owned():  # it is owned if a handler of a signal that interrupted a block forks
             clock = SystemClock()
             deadline_ms = clock.boot_ms() + FORK_WAIT_MS_MAX
             self.own.clean = self._take(self._adding, clock, deadline_ms) and all(

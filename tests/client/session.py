@@ -139,7 +139,7 @@ class Session:
                 self._pause()
             elif not self.members[who].client.pending():
                 return
-        raise AssertionError(f"client {who} still has pending mutations after {ROUNDS_MAX} sync cycles")
+        raise AssertionError(f"client {who} did not settle: {ROUNDS_MAX} sync cycles failed, or left mutations pending")
 
     def forget(self, who: int) -> None:
         """Have the server collect the client, and leave a tombstone of its group."""

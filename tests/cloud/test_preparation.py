@@ -22,7 +22,10 @@ def refuse(status: int, code: str) -> NoReturn:
 
 
 class SlowQueues:
-    """A client of SQS that blocks the names for some seconds, and finds a queue some seconds after its creation."""
+    """A client of SQS that finds a queue some seconds after its creation.
+
+    For ``blocked_seconds`` it refuses to create a queue, as SQS does after the deletion of a queue of the same name.
+    """
 
     def __init__(self, clock: ManualClock, blocked_seconds: float = 0, hidden_seconds: float = 0) -> None:
         self._clock = clock
@@ -75,7 +78,7 @@ class SlowBuckets:
 
 
 @pytest.mark.parametrize("hidden_seconds", [0, 3])
-def test_a_new_queue_is_used_a_second_after_its_creation_and_once_it_is_found(hidden_seconds: float) -> None:
+def test_the_preparation_of_a_queue_takes_at_least_a_second_and_waits_until_it_is_found(hidden_seconds: float) -> None:
     clock = ManualClock()
     client = SlowQueues(clock, hidden_seconds=hidden_seconds)
     assert prepare_queues(client, "plans", clock) == QUEUES
@@ -97,7 +100,7 @@ def test_a_queue_whose_name_was_deleted_recently_is_created_when_the_name_is_fre
     assert prepare_queues(SlowQueues(clock, blocked_seconds=60), "plans", clock) == QUEUES
 
 
-def test_a_queue_that_never_becomes_ready_is_unavailable() -> None:
+def test_queues_whose_names_stay_blocked_are_unavailable() -> None:
     clock = ManualClock()
     with pytest.raises(Unavailable, match="the queue is not ready yet"):
         prepare_queues(SlowQueues(clock, blocked_seconds=2 * READY_SECONDS_MAX), "plans", clock)

@@ -61,7 +61,7 @@ def test_a_commit_creates_no_cyclic_garbage() -> None:
     run([sys.executable, "-c", GARBAGE], env=environment(), cwd=ROOT)
 
 
-def test_a_mutation_seen_before_changes_nothing_and_writes_nothing() -> None:
+def test_a_mutation_seen_before_changes_nothing_and_makes_no_version() -> None:
     world = World()
     document = world.create()
     batch = [inc(id=1), inc(id=2)]
@@ -571,7 +571,7 @@ def test_a_version_must_be_a_whole_number(version: Any) -> None:
         World().create().at(version)
 
 
-def test_every_call_on_a_deleted_document_raises_not_found() -> None:
+def test_reading_and_changing_a_deleted_document_raises_not_found() -> None:
     world = World()
     document, stale = world.create(), world.open()
     stale.apply([inc()])

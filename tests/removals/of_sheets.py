@@ -30,8 +30,8 @@ def story(name: str) -> str:
 
 
 def loaded(case: str) -> str:
-    """Return the test of an undo of loaded messages."""
-    name = "test_the_number_of_loaded_messages_does_not_change_the_sheets_and_heights_of_a_page"
+    """Return the test of a page that loads the messages of that case."""
+    name = "test_a_page_that_loaded_messages_has_the_heights_and_subtotals_of_a_page_that_received_them"
     return f"{TESTS}/test_loaded.py::{name}[{case}]"
 
 
@@ -97,7 +97,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B134",
         (Edit(f"{SHEET}/events.py", "    check_bounds(commands)\n", ""),),
-        (f"{TESTS}/test_poison.py::test_the_server_refuses_a_message_that_no_engine_can_open",),
+        (f"{TESTS}/test_poison.py::test_the_server_refuses_a_message_that_would_make_its_sheet_unopenable",),
     ),
     Removal(
         "B134",
@@ -507,7 +507,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B328",
         (Edit(f"{SHEET}/pool.py", "self._mine.is_refused = was_refused", "self._mine.is_refused = False"),),
-        (f"{TESTS}/test_engine.py::test_leaving_a_nested_block_without_engines_does_not_reopen_the_pool",),
+        (f"{TESTS}/test_engine.py::test_the_end_of_a_nested_without_block_does_not_reopen_the_pool",),
     ),
     Removal(
         "B329",
@@ -611,7 +611,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B373",
         (Edit(f"{WEB}/rebase.js", '  registries.corePluginRegistry.replace("merge", Merges);\n', ""),),
-        (f"{TESTS}/test_loaded.py::test_loading_the_removal_of_the_first_column_of_a_merge_removes_its_style",),
+        (f"{TESTS}/test_loaded.py::test_loading_the_removal_of_a_merges_first_column_removes_the_style_of_the_merge",),
     ),
     Removal(
         "B374",
@@ -694,7 +694,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B379",
         (Edit(f"{SHEET}/csv_files.py", 'be read", value=size', 'be read", value=len(sheet)'),),
-        (f"{TESTS}/test_csv.py::test_the_error_of_a_too_large_file_has_the_bytes_of_its_worksheet",),
+        (f"{TESTS}/test_csv.py::test_the_error_of_a_too_large_file_counts_its_worksheet_in_bytes",),
     ),
     Removal(
         "B380",
@@ -735,9 +735,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "body?.code ?? guess",
             ),
         ),
-        (
-            f"{TESTS}/test_broken_bodies.py::test_a_page_keeps_a_message_that_a_proxy_refuses_for_a_rate_or_for_the_token",
-        ),
+        (f"{TESTS}/test_broken_bodies.py::test_a_page_keeps_a_message_that_a_proxy_refuses_with_429_or_401",),
     ),
     Removal(
         "B531",

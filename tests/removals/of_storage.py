@@ -456,7 +456,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B558",
         (Edit(SQS_SETUP, "        clock.sleep(FIRST_USE_SECONDS)\n", ""),),
-        (f"{PREPARATION}::test_a_new_queue_is_used_a_second_after_its_creation_and_once_it_is_found",),
+        (f"{PREPARATION}::test_the_preparation_of_a_queue_takes_at_least_a_second_and_waits_until_it_is_found",),
     ),
     Removal(
         "B558",

@@ -1,4 +1,4 @@
-"""A dry run writes nothing, and returns the counts that a poll would return if the poll had no record twice."""
+"""A dry run writes nothing. It returns the counts that a poll would return, if the source has no record twice."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_dry_run_compares_files_that_are_records_by_their_times(catalogue: Cat
 
 
 @pytest.mark.parametrize("complete", [False, True])
-def test_a_dry_run_reads_no_unchanged_record_a_second_time(
+def test_a_dry_run_looks_up_each_unchanged_record_only_once(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, complete: bool
 ) -> None:
     catalogue.add(complete=complete)

@@ -36,5 +36,5 @@ def test_a_page_reports_an_unknown_outcome_and_reads_again_after_a_broken_respon
     assert results["readsAgain"] == [True, True]
 
 
-def test_a_page_keeps_a_message_that_a_proxy_refuses_for_a_rate_or_for_the_token(results: dict[str, Any]) -> None:
+def test_a_page_keeps_a_message_that_a_proxy_refuses_with_429_or_401(results: dict[str, Any]) -> None:
     assert results["proxy"] == {"401": "forbidden", "413": "refused", "429": "sent again", "502": "sent again"}

@@ -122,7 +122,7 @@ def test_a_file_is_bounded_in_rows_columns_cells_and_bytes(monkeypatch: pytest.M
         read_csv(b"a" * 11)
 
 
-def test_the_error_of_a_too_large_file_has_the_bytes_of_its_worksheet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_too_large_file_counts_its_worksheet_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_XLSX_READ_BYTES_MAX", 400)
     with pytest.raises(LimitExceeded, match="too large to be read") as refused:
         read_csv(("é" * 150).encode())

@@ -38,13 +38,13 @@ def test_a_chart_with_more_values_than_groups_shows_its_groups() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_number_of_loaded_messages_does_not_change_the_sheets_and_heights_of_a_page(case: str) -> None:
+def test_a_page_that_loaded_messages_has_the_heights_and_subtotals_of_a_page_that_received_them(case: str) -> None:
     arguments = [str(HERE / "loaded.mjs"), str(install_engine()), str(PAGE), case]
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_loading_the_removal_of_the_first_column_of_a_merge_removes_its_style(
+def test_loading_the_removal_of_a_merges_first_column_removes_the_style_of_the_merge(
     sheet: Sheet, engines: EnginePool
 ) -> None:
     """The removal of the merge's first column removes the style, also for a user that loaded the merge before."""

@@ -65,7 +65,7 @@ def poisoned(client: Client, store: Store, name: str = "bad") -> str:
     return f"{SHEETS}/{name}"
 
 
-def test_the_server_refuses_a_message_that_no_engine_can_open(client: Client) -> None:
+def test_the_server_refuses_a_message_that_would_make_its_sheet_unopenable(client: Client) -> None:
     assert client.put(f"{SHEETS}/plan/", json={"title": ""}).status_code == 201
     data = client.get(f"{SHEETS}/plan/load").json()["data"]
     message: dict[str, Any] = {

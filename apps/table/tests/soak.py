@@ -118,7 +118,7 @@ def work(url: str, position: int, batches: int, batch_rows: int, rows_max: int, 
 
 
 def rows_of(start: int, count: int) -> pa.Table:
-    """Return rows with distinct numbers and scattered keys. About one row in eight has the key of another row."""
+    """Return rows with distinct numbers and scattered keys. About one row in eight has the key of an earlier row."""
     numbers = numpy.arange(start, start + count, dtype=numpy.uint64)
     mixed = (numbers - numbers % 10 * (numbers % 7 == 0)) * numpy.uint64(MIX)
     return pa.table({"id": mixed.view(numpy.int64), "row": numbers.view(numpy.int64)})

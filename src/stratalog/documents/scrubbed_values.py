@@ -1,8 +1,8 @@
-"""Values that a scrub has read: a proof checks that they exist, and does not read them again.
+"""Values that a scrub has read. The read-back of a base only checks that these values exist.
 
-Chunks are small, and a proof always reads them. The values of a state may have many gigabytes together. The entries
-below the floor name the same blobs as the state, so they could not restore a damaged value. A read of the values before
-the floor rises would therefore protect nothing.
+Chunks are small, and a read-back always reads them. The values of a state may have many gigabytes together. The entries
+below the floor name the same blobs as the state, so they could not restore a damaged value. A second read of a scrubbed
+value before the floor rises would therefore protect nothing.
 """
 
 from __future__ import annotations

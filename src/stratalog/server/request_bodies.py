@@ -20,8 +20,9 @@ def body_pieces(
 ) -> AsyncGenerator[bytes, None]:
     """Return the pieces of a body as they arrive, unpacked. ``announced`` is the body's Content-Length, or 0.
 
-    The call raises Refused for an unknown encoding, and for an announced length of an unpacked body that is too large.
-    Iteration raises Refused for a body that is too large, packed or unpacked, and when the caller disconnects.
+    The call raises Refused for an unknown encoding. It also raises Refused for a body that is sent without compression
+    and whose ``announced`` length is too large. Iteration raises Refused for a body that is too large, packed or
+    unpacked, and when the caller disconnects.
     Iteration also raises Invalid for a body that cannot be unpacked, LimitExceeded for a body of too many gzip members
     or zstd frames, and the errors of ``receive``.
     """

@@ -7,9 +7,10 @@
     of another incarnation, of no document     settled and dropped: the push is not for a new document of that name
     an error of a port                         raised: a retry may succeed
     of an application that the worker lacks    raised, never rejected: another worker may have the application
-    any other error, a damaged document        raised: `Settler.note_failure` stores the reason
+    any other error, a damaged document        raised
     =========================================  ==========================
 
+After an error that is not in `TRANSIENT`, the caller stores the reason with `Settler.note_failure`.
 If a message was delivered at least `SUSPECT_RECEIVES` times, its mutations run one at a time (`execution.py`). New
 messages that wait for the same document become one entry if each message has the same outcome as alone
 (`coalescing.py`).

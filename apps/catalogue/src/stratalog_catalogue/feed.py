@@ -47,7 +47,9 @@ PASSING = {408, 425, 429, 500, 502, 503, 504}
 DEFAULT_PORTS = {"http": 80, "https": 443}
 SECONDS_DIGITS_MAX = 9
 _QUOTED = r'"(?:[^"\\]|\\.?)*+(?:"|$)'
-"""A quoted text. The header's end also ends the text: otherwise each link after the quote would be searched to the end.
+"""A quoted text. It ends at its closing quote, or at the end of the header if the quote is missing.
+
+Without the second rule, the expression could read the rest of the header again for each later link.
 """
 
 LINK = re.compile(r"<([^<>]*)>((?:" + _QUOTED + r'|[^",])*+)')
@@ -125,17 +127,19 @@ def _all_pages(source: Source, get: Get, first: FeedPage, following: Checkpoint)
     """Yield the records of all pages. Raises Unavailable if a page changed in the meantime.
 
     After a change, a record may have moved to a page that was read before, and would look deleted. So if there are
-    several pages, all pages are requested again. If none has other records, they were one state of the source between
-    the two passes. Other parts of a page may differ in each response, for example its time.
+    several pages, all pages are requested again. If each page has the same records in both passes, the pages were one
+    state of the source between the two passes. Other parts of a page may differ in each response, for example its time.
 
-    If the server refuses a request of the second pass, for example because each link to a next page is usable once, the
-    state counts as incomplete. Then the generator yields Unreadable, and empties the checkpoint ``following``, so that
-    the next poll reads all pages again, even if they are unchanged. The dead letter has the source's URL, since the
-    page's URL may be another one in each poll.
+    The state counts as incomplete if the server refuses a request of the second pass, for example because each link to
+    a next page is usable once. The same holds if a page of the second pass is HTML, so that its link to the next page
+    cannot be read. Then the generator yields Unreadable, and empties the checkpoint ``following``, so that the next
+    poll reads all pages again, even if they are unchanged. The dead letter has the source's URL, since the page's URL
+    may be another one in each poll.
     """
     read: list[tuple[str, dict[str, str], tuple[bytes, bool]]] = []
     for url, answer, is_last in _pages(source, get, first):
-        # Only an entity tag is compared by the server: a time has seconds, and a page may change twice in a second.
+        # The second pass sends only the entity tag of a page to the server. Its time is in whole seconds, and a page
+        # may change twice in a second.
         tags = {name: value for name, value in _validators(answer).items() if name == "etag"}
         digest = hashlib.sha256()
         yield from _hashed(_records(source, answer), digest)
@@ -186,7 +190,8 @@ def _received(client: httpx.Client, deadline: Deadline, url: str, headers: dict[
     request = client.build_request("GET", url, headers=headers, extensions={"trace": deadline.trace})
     user = b""
     for _ in range(CATALOGUE_REDIRECTS_MAX + 1):
-        # The URL of a redirect may lack the user, whom the client passes on only to the same server.
+        # The URL of a redirect may lack the user and the password. The client still sends them to the same server, and
+        # from HTTP to HTTPS of the same host.
         user = request.url.userinfo or (user if "authorization" in request.headers else b"")
         with closing(client.send(request, stream=True, follow_redirects=False)) as response:
             if response.next_request is None:
@@ -244,7 +249,10 @@ def _records(source: Source, answer: FeedPage) -> Iterator[SplitRecord | Unreada
 
 
 def _content(source: Source, answer: FeedPage) -> tuple[bytes, bool]:
-    """Return the hash of a page's records, and whether the page is the last. Raises Invalid for an unreadable page."""
+    """Return the hash of a page's records, and whether the page is the last.
+
+    Raises Invalid if the page is not readable and the link to the next page would be in its body.
+    """
     digest = hashlib.sha256()
     deque(_hashed(_records(source, answer), digest), maxlen=0)
     return digest.digest(), not _named_next(source, answer)
@@ -253,7 +261,8 @@ def _content(source: Source, answer: FeedPage) -> tuple[bytes, bool]:
 def _hashed(records: Iterator[SplitRecord | Unreadable], digest: hashlib._Hash) -> Iterator[SplitRecord | Unreadable]:
     """Yield the records, and add the hash of each readable body to ``digest``.
 
-    An unreadable page may differ in each response, for example in its time.
+    Unreadable bytes are not hashed: an unreadable page may differ in each response, for example in its time. A state
+    with unreadable bytes deletes no record.
     """
     for record in records:
         if isinstance(record, SplitRecord):

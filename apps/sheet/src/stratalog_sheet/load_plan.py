@@ -8,8 +8,9 @@ So a plan begins before every edit that an undo in the plan or a later undo may 
 - or at the newest entry with a complete state (created, imported, restored), because no undo refers to an edit before
   this entry.
 
-If the log has forgotten these entries, a plan begins at the newest kept entry with a complete state. Without such an
-entry, the plan begins at the oldest kept app snapshot that no undo in the plan crosses.
+If the log has forgotten these entries, a plan begins at the newest kept entry with a complete state. The plan begins at
+the oldest kept app snapshot that no undo in the plan crosses if there is no such entry, or if the entry is a restore
+whose state can no longer be computed.
 `snapshot_versions` chooses the versions of app snapshots so that no undo crosses the app snapshot at the floor.
 """
 
@@ -58,7 +59,7 @@ class LoadPlan(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> list[tuple[int, dict[str, Any]]]:
-        """The messages for the engine, in order, each after its version."""
+        """The pairs (version, message) of the messages for the engine, in order."""
         facts = [(entry.version, fact_of(entry)) for entry in self.entries]
         return [(version, fact.message) for version, fact in facts if isinstance(fact, Revision)]
 
@@ -168,7 +169,7 @@ class LoadPlans:
                 break
             start, base = base, self._snapshot_version(base - 1)
         if closed is None:
-            text = "the version is no longer kept, or an undo before it refers to an edit that is no longer kept"
+            text = "the version is no longer kept, or an undo or restore before it needs a version below the floor"
             raise VersionForgotten(text, log=self._log.record.name, version=at)
         return held.bounded(LoadPlan(at, self._snapshot_base(closed[0]), closed[1]))
 

@@ -2,9 +2,10 @@
 
 A value without a JSON form becomes a text. NaN and the infinities have the names of proto3's JSON mapping. Decimals
 have all their digits. Dates, times and durations are in ISO 8601 with all their digits. A year before 0 or after 9999
-has a sign, and a time in such a year or in an unknown time zone is in UTC. A map is an object if its keys are distinct
-texts, a struct if the names of its fields are distinct, and otherwise a list of pairs. Bytes stay bytes: the caller
-that writes the JSON encodes the bytes.
+has a sign. A time with a time zone is in UTC if the zone is unknown, or if the time is before 2 January of the year 1
+or after 30 December 9999. A map whose keys are distinct texts becomes an object, and so does a struct whose field names
+are distinct. Any other map or struct becomes a list of pairs. Bytes stay bytes: the caller that writes the JSON encodes
+the bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _CYCLE_DAYS = 146_097
 """The days of 400 years. After them, the calendar repeats itself."""
 
 _NEAR_DAYS = (date(1, 1, 2).toordinal() - _EPOCH_DAY, date(9999, 12, 31).toordinal() - _EPOCH_DAY)
-"""The days that Arrow formats correctly, in any time zone: from the first day to the day before the second."""
+"""The first day that Arrow formats correctly in any time zone, and the first later day that it does not."""
 
 
 def json_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:

@@ -34,7 +34,7 @@ export class Restorer {
     return model.dispatch("UPDATE_CELL", { sheetId, col, row, content: text }).isSuccessful;
   }
 
-  /** Add a line or sheet in place of a deleted line or sheet, for all items that were deleted with it. */
+  /** Add a row, column or sheet in place of a deleted one. The conflicts of all cells deleted with it move there. */
   #reopen(item) {
     const { gone, line } = item;
     const all = this.#conflicts.items.filter((other) => other === item || (line && other.gone && other.line === line));

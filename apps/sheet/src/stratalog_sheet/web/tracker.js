@@ -41,7 +41,7 @@ export class Tracker {
     const moment = crypto.randomUUID();
     items.forEach((item, index) => Object.assign(item, withLine(item, positions[index], moment)));
     this.#conflicts.changes += 1;
-    // The undo or redo may have deleted the sheet, and the edit with it.
+    // The undo or redo may have deleted the sheet. Then the engine has called `lose` and ended the edit.
     if (!edit || !editOf(composer)) return;
     const { gone, ...position } = positions.at(-1);
     if (gone) return this.lose(composer, { gone });
