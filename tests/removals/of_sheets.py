@@ -764,4 +764,33 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{SHEET}/file_reports.py", "if finding.count == 1 and not finding.where:", "if False:"),),
         (f"{TESTS}/test_csv.py::test_a_non_unicode_encoding_and_removed_control_characters_are_reported",),
     ),
+    Removal(
+        "B840",
+        (
+            Edit(
+                f"{SHEET}/snapshot_versions.py",
+                "if newest is None and head <",
+                "if head <",
+            ),
+        ),
+        (
+            f"{TESTS}/test_forgotten.py::test_the_floor_never_passes_the_version_that_a_restore_without_a_snapshot_needs",
+        ),
+    ),
+    Removal(
+        "B840",
+        (
+            Edit(
+                f"{SHEET}/sheet.py",
+                "        state = self.state(wanted)\n        revision",
+                "        revision",
+            ),
+            Edit(
+                f"{SHEET}/sheet.py",
+                "with_revision(state, revision)",
+                "with_revision(self.state(wanted), revision)",
+            ),
+        ),
+        (f"{TESTS}/test_forgotten.py::test_a_restore_writes_nothing_if_no_engine_can_compute_its_state",),
+    ),
 )

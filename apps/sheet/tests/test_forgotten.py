@@ -216,7 +216,35 @@ def test_snapshot_due_saves_the_missing_snapshot_of_a_restore(short: Sheets, mon
         sheet.restore(1)
     for number in range(10):
         sheet.set("A2", str(number))
-    assert [sheet.snapshot_due(), sheet.snapshot_due()] == [3, 7]
+    assert [sheet.snapshot_due(), sheet.snapshot_due()] == [3, 7]  # no older snapshot exists, so 3 is not due at once
+
+
+def test_the_floor_never_passes_the_version_that_a_restore_without_a_snapshot_needs(
+    short: Sheets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The floor may rise to snapshot 4 as soon as segments are sealed, and version 2 is below it."""
+    sheet = short.create("acme", "plan")
+    for number in range(8):
+        sheet.set("A1", f"text {number}")
+    assert sheet.snapshot_due() == 4
+    with monkeypatch.context() as patched:
+        patched.setattr(Sheet, "_save_snapshot", no_engine)
+        restored = sheet.restore(2).version
+    assert fresh(short).snapshot_due() == restored
+    assert raise_floor(sheet.log, 4) == 4
+    assert content(fresh(short).state())[1] == {"A1": "text 0"}
+
+
+def test_a_restore_writes_nothing_if_no_engine_can_compute_its_state(
+    short: Sheets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheet = short.create("acme", "plan")
+    sheet.set("A1", "x")
+    with monkeypatch.context() as patched:
+        patched.setattr(Sheet, "state", no_engine)
+        with pytest.raises(Unavailable):
+            sheet.restore(1)
+    assert fresh(short).version == 2
 
 
 def no_engine(*_: object) -> None:

@@ -173,11 +173,6 @@ class LoadPlans:
             raise VersionForgotten(text, log=self._log.record.name, version=at)
         return held.bounded(LoadPlan(at, self._snapshot_base(closed[0]), closed[1]))
 
-    def check(self, at: int) -> None:
-        """Check that version ``at`` has a snapshot or a load plan. Raises the errors of `plan`."""
-        if self._snapshot_version(at) != at:
-            self.plan(at)
-
     def revision_at(self, at: int) -> str:
         """Return the revision in the newest snapshot at or below ``at``.
 

@@ -224,16 +224,17 @@ class Sheet:
     def restore(self, version: int, *, author: str = "") -> SheetChange:
         """Restore the state of a version as a new entry.
 
-        Readers then load the sheet again, and users can no longer undo earlier edits. Raises NotFound, and
-        LimitExceeded if engines cannot open ``version``. The method does not open the newest version.
+        Readers then load the sheet again, and users can no longer undo earlier edits. The newest version need not open.
+        Raises NotFound, LimitExceeded if engines cannot open ``version``, Unavailable if no engine is free.
         """
-        wanted = self._version(version)
+        wanted = check_retained(self.log, self._version(version))
         self._engines.unopenable.check(self._owner, wanted)
-        self._load_plans.check(wanted)
+        # The state is computed before the commit, because the log may forget ``wanted`` after the commit.
+        state = self.state(wanted)
         revision = new_id(self.log.environment.clock, REVISION_CHARACTERS)
         change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)
-        with suppress(StratalogError):  # the entry is committed, and a later snapshot saves the state
-            self._save_snapshot(change.version, with_revision(self.state(wanted), revision))
+        with suppress(StratalogError):  # the entry is committed, and `snapshot_due` saves the state later
+            self._save_snapshot(change.version, with_revision(state, revision))
         return change
 
     def fork(self, version: int, name: str, *, title: str = "", author: str = "") -> Sheet:

@@ -20,15 +20,15 @@ __all__ = ["snapshot_versions"]
 def snapshot_versions(log: Log, settings: SheetSettings) -> Iterator[int]:
     """Yield the versions of due snapshots in ascending order. The caller saves the first version that can be opened.
 
-    The versions are restored versions, and at most one other version. A restored version is due, because the log may
-    forget the version whose state was restored. No version is due until ``snapshot_entries`` + ``undo_entries`` entries
-    follow the newest snapshot.
+    The versions are restored versions, and at most one other version. A restored version is due at once, if an older
+    snapshot exists: the floor may rise to that snapshot, and the log then forgets the version whose state was restored.
+    No other version is due until ``snapshot_entries`` + ``undo_entries`` entries follow the newest snapshot.
     """
     head = log.head().version
     newest = log.app_snapshot(head)
     last = newest.version if newest else 0
     version = last + settings.snapshot_entries
-    if head < version + settings.undo_entries:
+    if newest is None and head < version + settings.undo_entries:
         return
     is_due = False
     for entry in log.read(last, head):
