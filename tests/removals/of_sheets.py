@@ -634,8 +634,8 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B374",
-        (Edit(f"{SHEET}/sheet.py", "        self._load_plans.check(wanted)\n", ""),),
-        (f"{TESTS}/test_forgotten.py::test_a_copy_is_read_and_changed_after_its_source_has_forgotten_versions",),
+        (Edit(f"{SHEET}/sheet.py", "wanted = check_retained(self.log, self._version(version))", "wanted = version"),),
+        (f"{TESTS}/test_forgotten.py::test_versions_at_or_above_the_floor_are_unchanged_and_usable",),
     ),
     Removal(
         "B374",
