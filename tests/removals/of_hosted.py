@@ -1,0 +1,56 @@
+"""Removals of fixes: what failing services and stopped processes of hosted stores showed."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+DYNAMODB_CLIENT = "src/stratalog/backends/dynamodb_client.py"
+DYNAMODB_HTTP = "src/stratalog/backends/dynamodb_http.py"
+S3_VERSIONS = "src/stratalog/backends/s3_versions.py"
+SQS = "src/stratalog/backends/sqs.py"
+OBJECT_STORE_FAILURES = "tests/cloud/test_objectstore_failures.py"
+REPLACED = (
+    "tests/cloud/test_dynamodb_http.py::"
+    "test_after_a_lost_response_on_a_reused_connection_all_idle_connections_are_replaced"
+)
+SQS_FAILURES = "tests/cloud/test_sqs_failures.py"
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B820",
+        (
+            Edit(
+                DYNAMODB_HTTP,
+                "                self._drop_idle()\n            raise\n",
+                "                pass\n            raise\n",
+            ),
+        ),
+        (REPLACED,),
+    ),
+    Removal(
+        "B820",
+        (Edit(DYNAMODB_CLIENT, "= ANSWER_SECONDS_MAX + 1\n", "= ANSWER_SECONDS_MAX\n"),),
+        ("tests/cloud/test_dynamodb_answers.py::test_a_read_whose_reply_did_not_come_in_time_is_retried",),
+    ),
+    Removal(
+        "B821",
+        (Edit(SQS, '        if any(entry["Id"] not in answered for entry in entries):\n', "        if False:\n"),),
+        (
+            f"{SQS_FAILURES}::test_a_send_that_failed_once_is_sent_again_under_the_same_ids",
+            f"{SQS_FAILURES}::test_a_failed_send_is_outcome_unknown_if_any_message_may_have_been_sent",
+        ),
+    ),
+    Removal(
+        "B822",
+        (Edit(S3_VERSIONS, '                field="IsTruncated",\n', ""),),
+        (f"{OBJECT_STORE_FAILURES}::test_a_list_whose_response_is_not_a_list_is_tried_again",),
+        raises=("KeyError",),
+    ),
+    Removal(
+        "B822",
+        (Edit(S3_VERSIONS, ', field="CopyObjectResult"', ""),),
+        (f"{OBJECT_STORE_FAILURES}::test_a_blob_is_deleted_only_once_its_copy_is_confirmed",),
+    ),
+)
