@@ -11,10 +11,17 @@ DYNAMODB_HTTP = "src/stratalog/backends/dynamodb_http.py"
 S3_VERSIONS = "src/stratalog/backends/s3_versions.py"
 SQS = "src/stratalog/backends/sqs.py"
 OBJECT_STORE_FAILURES = "tests/cloud/test_objectstore_failures.py"
+POSTGRES_QUEUE = "src/stratalog/backends/postgres_queue.py"
+QUEUE_CLOCKS = "tests/postgres/test_queue_clocks.py"
 REPLACED = (
     "tests/cloud/test_dynamodb_http.py::"
     "test_after_a_lost_response_on_a_reused_connection_all_idle_connections_are_replaced"
 )
+SET_BACK = (
+    "tests/backends/test_sqlite_queue.py::"
+    "test_a_group_that_was_hidden_before_the_clock_was_set_back_by_a_year_is_delivered"
+)
+SQLITE_QUEUE = "src/stratalog/backends/sqlite_queue.py"
 SQS_FAILURES = "tests/cloud/test_sqs_failures.py"
 
 REMOVALS: tuple[Removal, ...] = (
@@ -52,5 +59,25 @@ REMOVALS: tuple[Removal, ...] = (
         "B822",
         (Edit(S3_VERSIONS, ', field="CopyObjectResult"', ""),),
         (f"{OBJECT_STORE_FAILURES}::test_a_blob_is_deleted_only_once_its_copy_is_confirmed",),
+    ),
+    Removal(
+        "B823",
+        (Edit(POSTGRES_QUEUE, "        now = self._now_ms(*ready[0])\n", "        now = self._clock.wall_ms()\n"),),
+        (f"{QUEUE_CLOCKS}::test_a_receiver_whose_clock_is_hours_ahead_hides_messages_no_longer_than_others",),
+    ),
+    Removal(
+        "B823",
+        (Edit(POSTGRES_QUEUE, "now = self._now_ms(*locked[0])\n", "now = self._clock.wall_ms()\n"),),
+        (f"{QUEUE_CLOCKS}::test_a_receiver_whose_clock_is_far_ahead_can_settle_its_messages",),
+    ),
+    Removal(
+        "B823",
+        (Edit(POSTGRES_QUEUE, "            again += _names(connection, STUCK, (limit,))\n", ""),),
+        (f"{QUEUE_CLOCKS}::test_a_group_that_a_wrong_clock_has_hidden_for_a_year_is_delivered",),
+    ),
+    Removal(
+        "B823",
+        (Edit(SQLITE_QUEUE, "            again += _names(connection, STUCK, (now + HIDDEN_MS_MAX, limit))\n", ""),),
+        (SET_BACK,),
     ),
 )
