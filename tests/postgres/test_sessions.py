@@ -11,11 +11,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from stratalog.backends import postgres_connections
+from stratalog.backends import postgres_commits, postgres_connections
 from stratalog.backends.postgres import PostgresStore
 from stratalog.backends.postgres_address import parse_address
 from stratalog.clock import SystemClock
-from stratalog.errors import ConditionFailed, Unavailable
+from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.index import Absent, Item, Put
 from tests.threads import until
 
@@ -157,3 +157,23 @@ def test_an_error_shows_why_the_server_cannot_be_reached(postgres: str, part: st
     with pytest.raises(Unavailable) as raised, opened(postgres.replace(part, wrong)):
         pass
     assert reason in str(raised.value)
+
+
+def test_a_process_that_stops_after_it_has_locked_items_does_not_block_other_processes(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(postgres_connections.SETTINGS, "idle_in_transaction_session_timeout", "100ms")
+    monkeypatch.setitem(postgres_connections.SETTINGS, "lock_timeout", "3s")
+    with opened(postgres) as stopped, opened(postgres) as other:
+        stopped.index.commit([Put(Item("p", "s", {}))])
+        apply = postgres_commits._Changes.apply
+
+        def apply_after_another_commit(changes: Any, commit: Any) -> StratalogError | None:
+            monkeypatch.setattr(postgres_commits._Changes, "apply", apply)
+            other.index.commit([Put(Item("p", "s", {"by": "other"}))])
+            return apply(changes, commit)
+
+        monkeypatch.setattr(postgres_commits._Changes, "apply", apply_after_another_commit)
+        with pytest.raises(OutcomeUnknown):
+            stopped.index.commit([Put(Item("p", "s", {"by": "stopped"}))])
+        assert stopped.index.get("p", "s") == Item("p", "s", {"by": "other"})

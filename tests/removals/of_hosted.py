@@ -23,6 +23,10 @@ SET_BACK = (
 )
 SQLITE_QUEUE = "src/stratalog/backends/sqlite_queue.py"
 SQS_FAILURES = "tests/cloud/test_sqs_failures.py"
+STOPPED = (
+    "tests/postgres/test_sessions.py::"
+    "test_a_process_that_stops_after_it_has_locked_items_does_not_block_other_processes"
+)
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -79,5 +83,10 @@ REMOVALS: tuple[Removal, ...] = (
         "B823",
         (Edit(SQLITE_QUEUE, "            again += _names(connection, STUCK, (now + HIDDEN_MS_MAX, limit))\n", ""),),
         (SET_BACK,),
+    ),
+    Removal(
+        "B824",
+        (Edit("src/stratalog/backends/postgres_commits.py", "    pipeline.sync()\n", ""),),
+        (STOPPED,),
     ),
 )
