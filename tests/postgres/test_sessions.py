@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import select
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any
@@ -14,10 +15,14 @@ from psycopg import sql
 from stratalog.backends import postgres_commits, postgres_connections
 from stratalog.backends.postgres import PostgresStore
 from stratalog.backends.postgres_address import parse_address
+from stratalog.backends.postgres_commits import put_blobs
+from stratalog.backends.postgres_connections import Connection
+from stratalog.backends.row_blobs import BlobRow
 from stratalog.clock import SystemClock
+from stratalog.codec import sha256
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.index import Absent, Item, Put
-from tests.threads import until
+from tests.threads import SECONDS_MAX, until
 
 COMMITS_MAX = 8
 """psycopg prepares a statement at its sixth use."""
@@ -177,3 +182,19 @@ def test_a_process_that_stops_after_it_has_locked_items_does_not_block_other_pro
         with pytest.raises(OutcomeUnknown):
             stopped.index.commit([Put(Item("p", "s", {"by": "stopped"}))])
         assert stopped.index.get("p", "s") == Item("p", "s", {"by": "other"})
+
+
+def test_a_lost_race_with_a_blob_logs_nothing(
+    postgres: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def put_after_the_failure(connection: Connection, rows: Sequence[BlobRow]) -> None:
+        assert select.select([connection.fileno()], [], [], SECONDS_MAX)[0]
+        put_blobs(connection, rows)
+
+    put = Put(Item("p", "s", {}), Absent())
+    with opened(postgres) as store:
+        store.index.commit([put])
+        monkeypatch.setattr(postgres_commits, "put_blobs", put_after_the_failure)
+        with pytest.raises(ConditionFailed):
+            store.index.commit([put], {f"acme/d/{sha256(b'body').hex()}": b"body"})
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("psycopg")] == []

@@ -31,6 +31,7 @@ from stratalog.backends.postgres_connections import (
     idle_end,
     is_lost,
 )
+from stratalog.backends.postgres_session import drained
 from stratalog.backends.row_blobs import BlobRow, rows_bytes
 from stratalog.clock import Clock
 from stratalog.errors import Closed, ConditionFailed, Corrupt, StratalogError, Unavailable
@@ -207,7 +208,7 @@ class PostgresWriter:
         blobs = self._blobs_of(group)
         try:
             if blobs and rows:
-                with connection.pipeline(), connection.transaction():
+                with connection.pipeline() as pipeline, connection.transaction(), drained(pipeline):
                     _insert_rows(connection, rows)
                     put_blobs(connection, blobs)
             elif blobs:
