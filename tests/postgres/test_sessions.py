@@ -198,3 +198,11 @@ def test_a_lost_race_with_a_blob_logs_nothing(
         with pytest.raises(ConditionFailed):
             store.index.commit([put], {f"acme/d/{sha256(b'body').hex()}": b"body"})
     assert [record.getMessage() for record in caplog.records if record.name.startswith("psycopg")] == []
+
+
+def test_a_failed_transaction_logs_nothing(postgres: str, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(postgres) as store:
+        with pytest.raises(Unavailable):
+            store.queue._connections.transact(lambda connection: connection.execute("SELECT 1 / 0"))
+        store.queue.send("g", [b"m"])
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("psycopg")] == []

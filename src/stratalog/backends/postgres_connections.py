@@ -6,10 +6,12 @@ import re
 import select
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from stratalog.backends.postgres_address import without_password
@@ -287,8 +289,11 @@ class PostgresConnections:
         if self._closed or pool is None:
             connection.close()
             return
-        # The pool rolls back a transaction that is still open, and replaces a broken connection.
-        pool.putconn(connection)
+        # The pool would roll back the transaction of a failed call too, but would log a warning.
+        if connection.pgconn.transaction_status != TransactionStatus.IDLE:
+            with suppress(psycopg.Error):
+                connection.rollback()
+        pool.putconn(connection)  # replaces a broken connection
 
     def _set_up(self, connection: Connection) -> None:
         # Before the settings: they would change the sessions of other clients of the pooler.
