@@ -97,7 +97,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B825",
-        (Edit(POSTGRES_CONNECTIONS, "                connection.rollback()\n", "                pass\n"),),
+        (Edit(POSTGRES_CONNECTIONS, "        connection.end_transaction()\n", ""),),
         ("tests/postgres/test_sessions.py::test_a_failed_transaction_logs_nothing",),
     ),
 )

@@ -6,12 +6,10 @@ import re
 import select
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
-from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from stratalog.backends.postgres_address import without_password
@@ -290,9 +288,7 @@ class PostgresConnections:
             connection.close()
             return
         # The pool would roll back the transaction of a failed call too, but would log a warning.
-        if connection.pgconn.transaction_status != TransactionStatus.IDLE:
-            with suppress(psycopg.Error):
-                connection.rollback()
+        connection.end_transaction()
         pool.putconn(connection)  # replaces a broken connection
 
     def _set_up(self, connection: Connection) -> None:

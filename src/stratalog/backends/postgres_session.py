@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 from psycopg import generators
-from psycopg.pq import Format
+from psycopg.pq import Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from stratalog.limits import POSTGRES_ANSWER_SECONDS_MAX, POSTGRES_WAIT_SECONDS_MAX
@@ -72,6 +72,12 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
         finally:
             self._is_replicating = False
         return self.is_replicated
+
+    def end_transaction(self) -> None:
+        """Roll back the open transaction of a failed call. A broken connection stays broken."""
+        if self.pgconn.transaction_status != TransactionStatus.IDLE:
+            with suppress(psycopg.Error):
+                self.rollback()
 
     def is_pooled(self) -> bool:
         """Return whether a pooler gave another session the server's process that this session uses.
