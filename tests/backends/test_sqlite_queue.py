@@ -9,6 +9,7 @@ import pytest
 
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.backends.sqlite_queue import SqliteQueue
+from stratalog.limits import VISIBILITY_SECONDS_MAX
 from stratalog.ports.queue import Message
 from stratalog.testing.clock import ManualClock
 
@@ -17,6 +18,7 @@ DROP TABLE message_groups; DROP INDEX messages_group; DROP INDEX messages_given;
 CREATE INDEX messages_hidden ON messages(hidden_until_ms, name); PRAGMA user_version = 2;
 """
 STEPS_EACH = 100
+YEAR_MS = 365 * 86_400_000
 
 
 class Steps:
@@ -110,3 +112,19 @@ def given(queue: SqliteQueue) -> list[Message]:
     while batch := [message for message in queue.receive() if queue.acknowledge(message)]:
         messages += batch
     return messages
+
+
+def test_a_group_that_was_hidden_before_the_clock_was_set_back_by_a_year_is_delivered(tmp_path: Path) -> None:
+    clock = ManualClock()
+    queue = SqliteDatabase(tmp_path / "store.db", clock).queue
+    queue.send("g", [b"1", b"2"])
+    assert [message.body for message in queue.receive(1)] == [b"1"]
+    clock.set_wall(clock.wall_ms() - YEAR_MS)
+    assert [message.body for message in queue.receive()] == [b"1", b"2"]
+
+
+def test_a_message_with_the_longest_visibility_timeout_stays_hidden(tmp_path: Path) -> None:
+    queue = SqliteDatabase(tmp_path / "store.db", ManualClock()).queue
+    queue.send("g", [b"1"])
+    queue.receive(visibility_seconds=VISIBILITY_SECONDS_MAX)
+    assert queue.receive() == []

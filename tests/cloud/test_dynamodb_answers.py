@@ -9,7 +9,7 @@ import pytest
 
 from stratalog.backends.dynamodb import DynamoIndex
 from stratalog.backends.dynamodb_client import DynamoRetryPolicy
-from stratalog.backends.dynamodb_http import Reply
+from stratalog.backends.dynamodb_http import ANSWER_SECONDS_MAX, Reply
 from stratalog.errors import (
     ConditionFailed,
     Corrupt,
@@ -78,6 +78,19 @@ def test_a_read_that_always_fails_ends_as_unavailable(reply: Reply | Exception) 
     with pytest.raises(Unavailable):
         index.get("p", "s")
     assert 5 < len(endpoint.sent) < 100
+
+
+def test_a_read_whose_reply_did_not_come_in_time_is_retried() -> None:
+    clock = ManualClock()
+    index, endpoint = canned_index(LOST, FOUND, clock=clock)
+    exchange = endpoint.exchange
+
+    def slow_exchange(request: bytes) -> Reply:
+        clock.sleep(0 if endpoint.sent else ANSWER_SECONDS_MAX)
+        return exchange(request)
+
+    endpoint.exchange = slow_exchange  # type: ignore[method-assign]
+    assert index.get("p", "s") == ITEM
 
 
 @each(WRITE_AGAIN)

@@ -123,6 +123,22 @@ def test_a_response_that_takes_too_long_is_outcome_unknown() -> None:
         assert endpoint.exchange(REQUEST).body == b"hello"
 
 
+def test_after_a_lost_response_on_a_reused_connection_all_idle_connections_are_replaced() -> None:
+    connected = threading.Barrier(2)
+
+    def answer(turn: int) -> bytes:
+        if turn < 2:
+            connected.wait(SECONDS_MAX)
+        return NOT_WHOLE["another protocol"] if turn == 2 else WHOLE
+
+    with served(answer) as (endpoint, server):
+        run_together([lambda: endpoint.exchange(REQUEST)] * 2)
+        with pytest.raises(OutcomeUnknown):
+            endpoint.exchange(REQUEST)
+        endpoint.exchange(REQUEST)
+        assert server.connections == 3
+
+
 def test_a_refused_connection_is_unavailable() -> None:
     with pytest.raises(Unavailable):
         Endpoint(f"http://127.0.0.1:{free_ports(1)[0]}").exchange(REQUEST)

@@ -59,9 +59,12 @@ def store() -> Iterator[Callable[..., tuple[ObjectBlobs, Failing, ManualClock]]]
         context.__exit__(None, None, None)
 
 
-def blobs_at(url: str, clock: ManualClock, policy: RequestPolicy | None = None) -> ObjectBlobs:
+def blobs_at(
+    url: str, clock: ManualClock, policy: RequestPolicy | None = None, *, retains_freed: bool = False
+) -> ObjectBlobs:
+    access = SessionAccess(session=session())
     return open_object_blobs(
-        "s3://bucket/base", clock, endpoint=url, access=SessionAccess(session=session()), policy=policy
+        "s3://bucket/base", clock, endpoint=url, access=access, policy=policy, retains_freed=retains_freed
     )
 
 
@@ -220,6 +223,8 @@ def deletions(service: Failing) -> list[str]:
 
 
 GONE = Reply(status=204)
+PAGE = Reply(body=b"<html><body>welcome</body></html>")
+COPY_FAILED = Reply(body=b"<Error><Code>InternalError</Code><Message>no</Message></Error>")
 
 
 def test_a_delete_removes_older_versions_before_the_current_version(store: Callable) -> None:
@@ -240,6 +245,26 @@ def test_a_delete_that_failed_once_is_tried_again(store: Callable, first: Reply)
     blobs, service, _ = store(VERSIONED, versions((KEY, "v1", True)), first, GONE)
     assert blobs.delete(KEY, "v1")
     assert deletions(service) == ["v1", "v1"]
+
+
+@pytest.mark.parametrize("first", [PAGE, Reply()])
+def test_a_list_whose_response_is_not_a_list_is_tried_again(store: Callable, first: Reply) -> None:
+    blobs, _, _ = store(VERSIONED, first, versions((KEY, "v1", True)))
+    assert [stat.key for stat in blobs.list("organisation/")] == [KEY]
+
+
+def test_a_list_that_is_never_a_list_is_unavailable(store: Callable) -> None:
+    blobs, _, _ = store(VERSIONED, PAGE, policy=RequestPolicy(seconds_max=0))
+    assert isinstance(raised(lambda: list(blobs.list("organisation/"))), Unavailable)
+
+
+@pytest.mark.parametrize("copied", [PAGE, Reply(), COPY_FAILED])
+def test_a_blob_is_deleted_only_once_its_copy_is_confirmed(copied: Reply) -> None:
+    with failing([VERSIONED, versions((KEY, "v1", True)), copied]) as service:
+        clock, policy = ManualClock(SystemClock().wall_ms()), RequestPolicy(seconds_max=0)
+        blobs = blobs_at(service.url, clock, policy, retains_freed=True)
+        assert isinstance(raised(lambda: blobs.delete(KEY, "v1")), OutcomeUnknown)
+    assert deletions(service) == []
 
 
 @pytest.mark.parametrize(("reply", "kind"), [(BUSY, Unavailable), (LOST, OutcomeUnknown), (FORBIDDEN, Unavailable)])

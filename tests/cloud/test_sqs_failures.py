@@ -90,7 +90,14 @@ def raised(call: Callable[[], object]) -> StratalogError | None:
     return None
 
 
-@pytest.mark.parametrize("first", [BUSY, BROKEN, LOST, taking("ServiceUnavailable", "ServiceUnavailable")])
+PAGE = Reply(headers={"Content-Type": "text/html"}, body=b"<html><body>welcome</body></html>")
+"""A page with the status 200 from a proxy or a network's login, which the service has not sent."""
+
+
+@pytest.mark.parametrize(
+    "first",
+    [BUSY, BROKEN, LOST, PAGE, Reply(), answer({}), taking("ServiceUnavailable", "ServiceUnavailable")],
+)
 def test_a_send_that_failed_once_is_sent_again_under_the_same_ids(make: Make, first: Reply) -> None:
     queue, service, _ = make(first, taking("", ""))
     queue.send("g", [b"1", b"2"])
@@ -120,6 +127,8 @@ OUTCOMES: list[tuple[Sequence[Any], type[StratalogError]]] = [
     ([taking("InvalidParameterValue", "InvalidParameterValue")], Unavailable),
     ([LOST], OutcomeUnknown),
     ([BROKEN], OutcomeUnknown),
+    ([PAGE], OutcomeUnknown),
+    ([Reply()], OutcomeUnknown),
     ([LOST, BUSY], OutcomeUnknown),
     ([taking("", "InvalidParameterValue")], OutcomeUnknown),
     ([taking("", "Throttled"), BUSY], OutcomeUnknown),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import select
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any
@@ -11,13 +12,17 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from stratalog.backends import postgres_connections
+from stratalog.backends import postgres_commits, postgres_connections
 from stratalog.backends.postgres import PostgresStore
 from stratalog.backends.postgres_address import parse_address
+from stratalog.backends.postgres_commits import put_blobs
+from stratalog.backends.postgres_connections import Connection
+from stratalog.backends.row_blobs import BlobRow
 from stratalog.clock import SystemClock
-from stratalog.errors import ConditionFailed, Unavailable
+from stratalog.codec import sha256
+from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.index import Absent, Item, Put
-from tests.threads import until
+from tests.threads import SECONDS_MAX, until
 
 COMMITS_MAX = 8
 """psycopg prepares a statement at its sixth use."""
@@ -157,3 +162,47 @@ def test_an_error_shows_why_the_server_cannot_be_reached(postgres: str, part: st
     with pytest.raises(Unavailable) as raised, opened(postgres.replace(part, wrong)):
         pass
     assert reason in str(raised.value)
+
+
+def test_a_process_that_stops_after_it_has_locked_items_does_not_block_other_processes(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(postgres_connections.SETTINGS, "idle_in_transaction_session_timeout", "100ms")
+    monkeypatch.setitem(postgres_connections.SETTINGS, "lock_timeout", "3s")
+    with opened(postgres) as stopped, opened(postgres) as other:
+        stopped.index.commit([Put(Item("p", "s", {}))])
+        apply = postgres_commits._Changes.apply
+
+        def apply_after_another_commit(changes: Any, commit: Any) -> StratalogError | None:
+            monkeypatch.setattr(postgres_commits._Changes, "apply", apply)
+            other.index.commit([Put(Item("p", "s", {"by": "other"}))])
+            return apply(changes, commit)
+
+        monkeypatch.setattr(postgres_commits._Changes, "apply", apply_after_another_commit)
+        with pytest.raises(OutcomeUnknown):
+            stopped.index.commit([Put(Item("p", "s", {"by": "stopped"}))])
+        assert stopped.index.get("p", "s") == Item("p", "s", {"by": "other"})
+
+
+def test_a_lost_race_with_a_blob_logs_nothing(
+    postgres: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def put_after_the_failure(connection: Connection, rows: Sequence[BlobRow]) -> None:
+        assert select.select([connection.fileno()], [], [], SECONDS_MAX)[0]
+        put_blobs(connection, rows)
+
+    put = Put(Item("p", "s", {}), Absent())
+    with opened(postgres) as store:
+        store.index.commit([put])
+        monkeypatch.setattr(postgres_commits, "put_blobs", put_after_the_failure)
+        with pytest.raises(ConditionFailed):
+            store.index.commit([put], {f"acme/d/{sha256(b'body').hex()}": b"body"})
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("psycopg")] == []
+
+
+def test_a_failed_transaction_logs_nothing(postgres: str, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(postgres) as store:
+        with pytest.raises(Unavailable):
+            store.queue._connections.transact(lambda connection: connection.execute("SELECT 1 / 0"))
+        store.queue.send("g", [b"m"])
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("psycopg")] == []

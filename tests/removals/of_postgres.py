@@ -52,8 +52,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/postgres_connections.py",
-                "        pool.putconn(connection)\n\n",
-                "        self._pool.putconn(connection)\n\n",
+                "        pool.putconn(connection)  # replaces a broken connection\n",
+                "        self._pool.putconn(connection)\n",
             ),
         ),
         (MET,),
@@ -124,15 +124,15 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 COMMITS,
-                """        locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
-        inserting = connection""",
-                "        inserting = connection",
+                """    locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
+    inserting = connection""",
+                "    inserting = connection",
             ),
             Edit(
                 COMMITS,
-                """        stored = {(partition, sort): body for""",
-                """        locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
-        stored = {(partition, sort): body for""",
+                """    stored = {(partition, sort): body for""",
+                """    locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
+    stored = {(partition, sort): body for""",
             ),
         ),
         ("tests/postgres/test_store.py::test_a_commit_that_waits_for_a_lock_has_inserted_no_row",),

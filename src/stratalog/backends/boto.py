@@ -74,8 +74,8 @@ def aws_client(service: str, session: Any, endpoint: str, policy: RequestPolicy)
     return session.client(service, region_name=region, endpoint_url=endpoint or None, config=config)
 
 
-def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
-    """Make one request and return its response.
+def once(service: str, call: Callable[[], T], *, writes: bool, field: str = "") -> T:
+    """Make one request and return its response, which must have a value in ``field``, if that is given.
 
     Raises Retryable if another try may succeed, else RequestRefused. The error in Retryable is OutcomeUnknown if the
     request is a write and may have taken effect. Otherwise the error in Retryable is Unavailable.
@@ -87,7 +87,11 @@ def once(service: str, call: Callable[[], T], *, writes: bool) -> T:
     lost = (exceptions.HTTPClientError, exceptions.IncompleteReadError, ResponseParserError)
     unknown = OutcomeUnknown if writes else Unavailable
     try:
-        return call()
+        answer: Any = call()
+        # boto3 reads a body of another form as a response without fields. A proxy may have sent it.
+        if field and answer.get(field) in (None, "", {}):
+            raise Retryable(unknown(f"the response is not one of {service}", field=field))
+        return answer  # type: ignore[no-any-return]
     except exceptions.ClientError as exc:
         code = str(exc.response["Error"].get("Code", "")).rpartition(".")[2]
         explanation = str(exc.response["Error"].get("Message", ""))

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from stratalog.backends.dynamodb_http import HttpExchange, Reply
+from stratalog.backends.dynamodb_http import ANSWER_SECONDS_MAX, HttpExchange, Reply
 from stratalog.clock import Clock
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.meter import Meter
@@ -66,11 +66,13 @@ class Reason(msgspec.Struct, frozen=True):
 class DynamoRetryPolicy(RetryPolicy, frozen=True, kw_only=True):
     """The time budgets for a call's retries. ``seconds_max`` is the budget after lost and unsent requests.
 
+    ``seconds_max`` is longer than the wait for one reply. So a read whose reply did not come is tried again.
+
     The budgets are separate. So waits for a throttled table do not use up the time for conflicts, and conflicts do not
     use up the time for a throttled table.
     """
 
-    seconds_max: float = 5.0
+    seconds_max: float = ANSWER_SECONDS_MAX + 1
     wait_seconds_first: float = 0.02
     wait_seconds_max: float = 1.0
     throttled_seconds_max: float = 5.0

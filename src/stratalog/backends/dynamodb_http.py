@@ -78,11 +78,15 @@ class Endpoint:
         self._closed = False
 
     def exchange(self, request: bytes) -> Reply:
-        connection = self._idle_connection() or self._connect()
+        reused = self._idle_connection()
+        connection = reused or self._connect()
         try:
             reply = connection.exchange(request)
         except BaseException:
             connection.close()  # otherwise the next exchange would read the rest of this reply
+            if reused:
+                # A firewall, or a change of the network, may have dropped all idle connections without a sign.
+                self._drop_idle()
             raise
         if self._closed or reply.headers.get(b"connection", b"").lower() == b"close":
             connection.close()

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import psycopg
+from psycopg import Pipeline
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
@@ -30,6 +31,7 @@ from stratalog.backends.postgres_connections import (
     idle_end,
     is_lost,
 )
+from stratalog.backends.postgres_session import drained
 from stratalog.backends.row_blobs import BlobRow, rows_bytes
 from stratalog.clock import Clock
 from stratalog.errors import Closed, ConditionFailed, Corrupt, StratalogError, Unavailable
@@ -206,7 +208,7 @@ class PostgresWriter:
         blobs = self._blobs_of(group)
         try:
             if blobs and rows:
-                with connection.pipeline(), connection.transaction():
+                with connection.pipeline() as pipeline, connection.transaction(), drained(pipeline):
                     _insert_rows(connection, rows)
                     put_blobs(connection, blobs)
             elif blobs:
@@ -227,18 +229,18 @@ class PostgresWriter:
         for _ in range(STATEMENT_TRIES):
             connection, sent = self._connected(), False
             try:
-                changes = _locked(connection, group)
-                if changes is None:
-                    connection.execute("ROLLBACK")
-                    error: StratalogError = Unavailable("other commits put the same items again and again")
-                    continue
-                outcomes = [changes.apply(commit) for commit in group]
-                done = [commit for commit, outcome in zip(group, outcomes, strict=True) if outcome is None]
-                if not done:
-                    connection.execute("ROLLBACK")
-                    return outcomes
-                sent = True
-                with connection.pipeline():
+                with connection.pipeline() as pipeline:
+                    changes = _locked(connection, pipeline, group)
+                    if changes is None:
+                        connection.execute("ROLLBACK")
+                        error: StratalogError = Unavailable("other commits put the same items again and again")
+                        continue
+                    outcomes = [changes.apply(commit) for commit in group]
+                    done = [commit for commit, outcome in zip(group, outcomes, strict=True) if outcome is None]
+                    if not done:
+                        connection.execute("ROLLBACK")
+                        return outcomes
+                    sent = True
                     changes.write(connection)
                     if blobs := self._blobs_of(done):
                         put_blobs(connection, blobs)
@@ -315,7 +317,7 @@ class _Changes:
         return None if body is None else item_of(*key_of(write), body)
 
 
-def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes | None:
+def _locked(connection: Connection, pipeline: Pipeline, group: Sequence[PostgresCommit]) -> _Changes | None:
     """Begin a transaction that locks the existing rows of the group's keys, and then inserts the absent rows.
 
     Return None if another transaction inserted a row between these two steps. The caller then begins again: to lock
@@ -334,14 +336,15 @@ def _locked(connection: Connection, group: Sequence[PostgresCommit]) -> _Changes
     if not keys:
         connection.execute("BEGIN")
         return _Changes({}, {})
-    with connection.pipeline():
-        connection.execute("BEGIN")
-        locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
-        inserting = connection.cursor(binary=True).execute(
-            INSERT_ABSENT, _columns([(*key, proposed[key]) for key in keys])
-        )
-        stored = {(partition, sort): body for partition, sort, body in locking.fetchall()}
-        inserted = set(inserting.fetchall())
+    connection.execute("BEGIN")
+    locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
+    inserting = connection.cursor(binary=True).execute(INSERT_ABSENT, _columns([(*key, proposed[key]) for key in keys]))
+    # If this process stops now, PostgreSQL ends the session after `idle_in_transaction_session_timeout`, and so unlocks
+    # the rows. But it does so only if a Sync was its last message: `fetchall` alone, or the end of the pipeline, would
+    # send a Flush, which ends the measurement.
+    pipeline.sync()
+    stored = {(partition, sort): body for partition, sort, body in locking.fetchall()}
+    inserted = set(inserting.fetchall())
     if len(stored) + len(inserted) < len(keys):
         return None
     return _Changes(stored, {key: proposed[key] for key in keys if key in inserted})

@@ -287,8 +287,9 @@ class PostgresConnections:
         if self._closed or pool is None:
             connection.close()
             return
-        # The pool rolls back a transaction that is still open, and replaces a broken connection.
-        pool.putconn(connection)
+        # The pool would roll back the transaction of a failed call too, but would log a warning.
+        connection.end_transaction()
+        pool.putconn(connection)  # replaces a broken connection
 
     def _set_up(self, connection: Connection) -> None:
         # Before the settings: they would change the sessions of other clients of the pooler.

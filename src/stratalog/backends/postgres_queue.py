@@ -13,6 +13,7 @@ from stratalog.backends.message_ids import last_number, message_id
 from stratalog.backends.postgres_connections import Connection, PostgresConnections
 from stratalog.clock import Clock, new_id
 from stratalog.errors import Closed
+from stratalog.limits import GRACE_SECONDS, VISIBILITY_SECONDS_MAX
 from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 
 __all__ = ["PostgresQueue"]
@@ -23,12 +24,21 @@ RETURNING first"""
 SEND = "INSERT INTO messages(name, body) SELECT %s, unnest(%s::bytea[]) RETURNING id"
 SET_FIRST = "UPDATE message_groups SET first = %s WHERE name = %s"
 
-READY = "SELECT 1 FROM message_groups WHERE visible_ms <= %s LIMIT 1"
+# All programs hide messages until a time that is at most `HIDDEN_MS_MAX` after the server's. A later time is from a
+# server whose clock was wrong, or from an older program.
+AHEAD_MS_MAX = GRACE_SECONDS * 1000
+HIDDEN_MS_MAX = AHEAD_MS_MAX + VISIBILITY_SECONDS_MAX * 1000
+SERVER_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
+HIDDEN_TOO_LONG = f"visible_ms > {SERVER_MS} + {HIDDEN_MS_MAX}"
+READY = f"""
+SELECT {SERVER_MS} FROM message_groups WHERE visible_ms <= %s
+UNION ALL SELECT {SERVER_MS} FROM message_groups WHERE {HIDDEN_TOO_LONG} LIMIT 1"""
 # `SKIP LOCKED` skips a group that another transaction has locked, for example the transaction of another receiver.
 NEVER_HIDDEN = """
 SELECT name FROM message_groups WHERE visible_ms = 0 ORDER BY first LIMIT %s FOR UPDATE SKIP LOCKED"""
 VISIBLE_AGAIN = """
 SELECT name FROM message_groups WHERE visible_ms BETWEEN 1 AND %s ORDER BY visible_ms LIMIT %s FOR UPDATE SKIP LOCKED"""
+STUCK = f"SELECT name FROM message_groups WHERE {HIDDEN_TOO_LONG} LIMIT %s FOR UPDATE SKIP LOCKED"
 OLDEST = "SELECT id FROM messages WHERE name = %s ORDER BY id LIMIT %s"
 GIVE = """
 UPDATE messages SET receives = receives + 1, receipt = %s, hidden_until_ms = %s WHERE id = %s
@@ -40,7 +50,7 @@ MOVE_ASIDE = f"""
 WITH expired AS (DELETE {EXPIRED} RETURNING id, name, receives, body)
 INSERT INTO dead_letters SELECT id, name, receives, %s, body FROM expired"""
 LAST_HIDDEN = "SELECT max(hidden_until_ms) FROM messages WHERE name = %s AND hidden_until_ms > 0"
-LOCK_GROUP = "SELECT 1 FROM message_groups WHERE name = %s FOR UPDATE"
+LOCK_GROUP = f"SELECT {SERVER_MS} FROM message_groups WHERE name = %s FOR UPDATE"
 ACKNOWLEDGE = "DELETE FROM messages WHERE id = %s AND receipt = %s AND hidden_until_ms > %s"
 RELEASE = "UPDATE messages SET hidden_until_ms = %s WHERE id = %s AND receipt = %s AND hidden_until_ms > %s"
 SET_GROUP = "UPDATE message_groups SET visible_ms = %s, first = %s WHERE name = %s"
@@ -54,7 +64,9 @@ class PostgresQueue:
     """A queue in the table ``messages``. A receive returns the oldest messages of the groups that are ready.
 
     The receivers measure visibility by their wall clocks. A receiver whose clock is behind hides its messages for a
-    shorter time. The queue then delivers these messages again early, which keeps the promise *at least once*.
+    shorter time. The queue then delivers these messages again early, which keeps the promise *at least once*. A
+    receiver whose clock is ahead counts as at most `GRACE_SECONDS` ahead of the server. Otherwise the messages of a
+    receiver that ends would stay hidden until its time comes, and with them all later messages of their groups.
     """
 
     def __init__(self, connections: PostgresConnections, clock: Clock, receives_max: int) -> None:
@@ -79,9 +91,10 @@ class PostgresQueue:
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
         check_receive(limit, visibility_seconds)
         self._check_open()
-        now = self._clock.wall_ms()
-        if not self._connections.read(READY, (now,)):  # an idle poll writes nothing
+        ready = self._connections.read(READY, (self._clock.wall_ms(),))
+        if not ready:  # an idle poll writes nothing
             return []
+        now = self._now_ms(*ready[0])
         hidden_until_ms = now + int(visibility_seconds * 1000)
         return self._connections.transact(lambda connection: self._receive(connection, limit, now, hidden_until_ms))
 
@@ -89,7 +102,7 @@ class PostgresQueue:
         return self._settle(message, ACKNOWLEDGE)
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
-        return self._settle(message, RELEASE, self._clock.wall_ms() + int(after_seconds * 1000))
+        return self._settle(message, RELEASE, int(after_seconds * 1000))
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
         last = last_number(after)
@@ -113,13 +126,21 @@ class PostgresQueue:
         if self._closed:
             raise Closed("the queue is closed")
 
-    def _settle(self, message: Message, statement: str, *values: int) -> bool:
+    def _now_ms(self, server_ms: int) -> int:
+        """Return the time of this process's clock, but at most `AHEAD_MS_MAX` after the server's time."""
+        return min(self._clock.wall_ms(), server_ms + AHEAD_MS_MAX)
+
+    def _settle(self, message: Message, statement: str, *after_ms: int) -> bool:
         self._check_open()
-        name, now = message.group.encode(), self._clock.wall_ms()
+        name = message.group.encode()
 
         def work(connection: Connection) -> bool:
-            connection.execute(LOCK_GROUP, (name,))
-            if not connection.execute(statement, (*values, int(message.id), message.receipt, now)).rowcount:
+            locked = connection.execute(LOCK_GROUP, (name,)).fetchall()
+            if not locked:  # a group without messages
+                return False
+            now = self._now_ms(*locked[0])
+            until = [now + ms for ms in after_ms]
+            if not connection.execute(statement, (*until, int(message.id), message.receipt, now)).rowcount:
                 return False
             _refresh_group(connection, name)
             return True
@@ -138,6 +159,7 @@ class PostgresQueue:
             again = _names(connection, VISIBLE_AGAIN, (now, limit))
             for name in again:
                 self._move_aside(connection, name, now)
+            again += _names(connection, STUCK, (limit,))
             names = again + _names(connection, NEVER_HIDDEN, (limit,))
             ids = [id for name in names for (id,) in connection.execute(OLDEST, (name, limit))]
             if ids or not names:

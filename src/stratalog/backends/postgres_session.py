@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import select
 import socket
-from collections.abc import Generator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg import generators
-from psycopg.pq import Format
+from psycopg.pq import Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from stratalog.limits import POSTGRES_ANSWER_SECONDS_MAX, POSTGRES_WAIT_SECONDS_MAX
 
-__all__ = ["REPLICATE", "PostgresSession"]
+__all__ = ["REPLICATE", "PostgresSession", "drained"]
 
 WAIT_SECONDS = 0.1
 # A pooler that gives each transaction another session answers a second session at once, unless it is busy. Another
@@ -72,6 +72,12 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
         finally:
             self._is_replicating = False
         return self.is_replicated
+
+    def end_transaction(self) -> None:
+        """Roll back the open transaction of a failed call. A broken connection stays broken."""
+        if self.pgconn.transaction_status != TransactionStatus.IDLE:
+            with suppress(psycopg.Error):
+                self.rollback()
 
     def is_pooled(self) -> bool:
         """Return whether a pooler gave another session the server's process that this session uses.
@@ -192,6 +198,20 @@ class _Probe(PostgresSession):
 def _required(result: PGresult | None) -> PGresult:
     assert result is not None, "a statement has a result"
     return result
+
+
+@contextmanager
+def drained(pipeline: psycopg.Pipeline) -> Iterator[None]:
+    """After an error in the block, read the results of its other statements.
+
+    The end of the pipeline would read them, and psycopg would log that the server has skipped these statements.
+    """
+    try:
+        yield
+    except psycopg.Error:
+        with suppress(psycopg.Error):
+            pipeline.sync()
+        raise
 
 
 def _note_cancelled_wait(cancelled: list[str], notice: psycopg.errors.Diagnostic) -> None:

@@ -133,7 +133,9 @@ class S3Versions:
         request = {"Bucket": self._bucket, "Prefix": self._base + prefix}
         while True:
             answer = self._request(
-                "ListObjectVersions", partial(self._client.list_object_versions, **request, **marker)
+                "ListObjectVersions",
+                partial(self._client.list_object_versions, **request, **marker),
+                field="IsTruncated",
             )
             yield answer
             if not answer["IsTruncated"]:
@@ -149,7 +151,8 @@ class S3Versions:
         target, source = f"{FREED}{self._base}{key}", {"Bucket": self._bucket, "Key": self._base + key}
         request = {"Bucket": self._bucket, "Key": target, "CopySource": source}
         try:
-            self._request("CopyObject", partial(self._client.copy_object, **request), writes=True)
+            copy = partial(self._client.copy_object, **request)
+            self._request("CopyObject", copy, writes=True, field="CopyObjectResult")
         except RequestRefused as exc:
             if exc.reason != "NoSuchKey":  # another collector has copied and deleted the object
                 raise
@@ -174,10 +177,10 @@ class S3Versions:
             return BlobStat(key, version["Size"], modified_ms, f"{version['ETag']}-{modified_ms}")
         return BlobStat(key, version["Size"], modified_ms, version["VersionId"])
 
-    def _request(self, operation: str, call: Callable[[], T], *, writes: bool = False) -> T:
+    def _request(self, operation: str, call: Callable[[], T], *, writes: bool = False, field: str = "") -> T:
         def attempt() -> T:
             self._meter.add(operation, "requests")
-            return once("the object store", call, writes=writes)
+            return once("the object store", call, writes=writes, field=field)
 
         try:
             return send_request(self._clock, self._policy, attempt)

@@ -14,16 +14,24 @@ import apsw
 from stratalog.backends.message_ids import last_number, message_id
 from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.clock import Clock, new_id
+from stratalog.limits import VISIBILITY_SECONDS_MAX
 from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
 
 __all__ = ["SqliteQueue"]
 
+# A group that is hidden for longer was hidden before the clock was set back.
+HIDDEN_MS_MAX = VISIBILITY_SECONDS_MAX * 1000
+
 SEND = "INSERT INTO messages(name, body) VALUES (?, ?)"
 SEND_GROUP = "INSERT OR IGNORE INTO message_groups SELECT ?1, 0, min(id) FROM messages WHERE name = ?1"
 
-READY = "SELECT 1 FROM message_groups WHERE visible_ms <= ? LIMIT 1"
+READY = (
+    "SELECT 1 FROM message_groups WHERE visible_ms <= ?"
+    " UNION ALL SELECT 1 FROM message_groups WHERE visible_ms > ? LIMIT 1"
+)
 NEVER_HIDDEN = "SELECT name FROM message_groups WHERE visible_ms = 0 ORDER BY first LIMIT ?"
 VISIBLE_AGAIN = "SELECT name FROM message_groups WHERE visible_ms BETWEEN 1 AND ? ORDER BY visible_ms LIMIT ?"
+STUCK = "SELECT name FROM message_groups WHERE visible_ms > ? LIMIT ?"
 OLDEST = "SELECT id FROM messages WHERE name = ? ORDER BY id LIMIT ?"
 GIVE = (
     "UPDATE messages SET receives = receives + 1, receipt = ?2, hidden_until_ms = ?3 WHERE id = ?1"
@@ -54,8 +62,8 @@ class SqliteQueue:
 
     The queue measures visibility by the wall clock, since several processes share the file and the machine may restart
     while messages are in flight. If the clock is set back by an hour, messages in flight are hidden for an hour longer.
-    If the clock is set forward, the queue delivers messages in flight again early. Both effects keep the promise *at
-    least once*.
+    If it is set back by more than the longest visibility timeout, or set forward, the queue delivers messages in flight
+    again early. All these effects keep the promise *at least once*.
     """
 
     def __init__(self, file: SqliteFile, clock: Clock, receives_max: int) -> None:
@@ -70,7 +78,7 @@ class SqliteQueue:
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
         check_receive(limit, visibility_seconds)
         now = self._clock.wall_ms()
-        if not self._file.read(READY, (now,)):  # a read: an idle poll takes no write lock
+        if not self._file.read(READY, (now, now + HIDDEN_MS_MAX)):  # a read: an idle poll takes no write lock
             return []
         return self._file.write(partial(self._receive, limit, now, now + int(visibility_seconds * 1000)))
 
@@ -110,6 +118,7 @@ class SqliteQueue:
             again = _names(connection, VISIBLE_AGAIN, (now, limit))
             for name in again:
                 self._move_aside(name, now, connection)
+            again += _names(connection, STUCK, (now + HIDDEN_MS_MAX, limit))
             names = again + _names(connection, NEVER_HIDDEN, (limit,))
             ids = [id for name in names for (id,) in connection.execute(OLDEST, (name, limit))]
             if ids or not names:

@@ -184,6 +184,10 @@ class SqsQueue:
         """
         answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
         failed = {failure["Id"]: failure for failure in answer.get("Failed", [])}
+        answered = {success["Id"] for success in answer.get("Successful", [])} | failed.keys()
+        if any(entry["Id"] not in answered for entry in entries):
+            # boto3 reads a body of another form, such as a proxy's page, as a response without messages.
+            raise Retryable(OutcomeUnknown("the response of SQS does not name each message"))
         sent = list(itertools.takewhile(lambda entry: entry["Id"] not in failed, entries))
         if len(sent) + len(failed) < len(entries):
             raise OutcomeUnknown("a message was sent although an earlier message failed", failed=len(failed))

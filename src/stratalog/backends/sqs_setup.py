@@ -59,7 +59,7 @@ def create_queues(client: Any, name: str) -> tuple[str, str]:
         "MessageRetentionPeriod": str(RETENTION_SECONDS),
     }
     queue, dead = (
-        str(_once(partial(client.create_queue, QueueName=full_name, Attributes=attributes), writes=True)["QueueUrl"])
+        _queue_url(partial(client.create_queue, QueueName=full_name, Attributes=attributes), writes=True)
         for full_name in _names(name)
     )
     return queue, dead
@@ -87,15 +87,15 @@ def _names(name: str) -> tuple[str, str]:
 def _url(client: Any, full_name: str) -> str:
     """Return the URL of a queue; empty if the queue does not exist."""
     try:
-        return str(_once(partial(client.get_queue_url, QueueName=full_name), writes=False)["QueueUrl"])
+        return _queue_url(partial(client.get_queue_url, QueueName=full_name), writes=False)
     except RequestRefused as exc:
         if exc.reason not in MISSING:
             raise
         return ""
 
 
-def _once(request: Callable[[], Any], *, writes: bool) -> Any:
+def _queue_url(request: Callable[[], Any], *, writes: bool) -> str:
     try:
-        return once("SQS", request, writes=writes)
+        return str(once("SQS", request, writes=writes, field="QueueUrl")["QueueUrl"])
     except Retryable as exc:
         raise exc.error from exc
