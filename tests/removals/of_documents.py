@@ -79,7 +79,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 SNAPSHOT_SCHEDULE,
-                "                state = self._states.at(version)\n                taken = take_snapshot(self.log, state)\n",
+                "                state = self._states.at(version)\n"
+                "                taken = take_snapshot(self.log, state)\n",
                 "                return state.version\n",
             ),
         ),
