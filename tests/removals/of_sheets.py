@@ -766,4 +766,17 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{SHEET}/file_reports.py", "if finding.count == 1 and not finding.where:", "if False:"),),
         (f"{TESTS}/test_csv.py::test_a_non_unicode_encoding_and_removed_control_characters_are_reported",),
     ),
+    Removal(
+        "B809",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/retention.py",
+                "            if floor == before:\n",
+                "            if before is not None:\n",
+            ),
+        ),
+        (
+            "apps/sheet/tests/test_reads_beside_retention.py::test_kept_entries_are_read_although_the_floor_rises_again_during_the_read",
+        ),
+    ),
 )
