@@ -31,6 +31,8 @@ class View(Mapping[str, Any]):
 
     ``view["cells/C2"]``, ``"cells/C2" in view``, ``len(view)`` and ``dict(view)`` work as for any mapping. `scan` and
     `items` read values in order of the keys, which is faster than many single look-ups.
+
+    If the version is forgotten while the view is in use, a read may raise Unavailable: then read the document again.
     """
 
     def __init__(self, state: State, values: Values) -> None:
