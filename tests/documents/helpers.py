@@ -122,11 +122,15 @@ class World:
 
     def open(self, name: str = "doc", rules: Rules | None = None) -> Document:
         """Open the document as another process does: with empty caches."""
+        return Document(open_log(self.open_environment(), "acme", name), rules)
+
+    def open_environment(self) -> Environment:
+        """Return the environment of another process, with empty caches and the same counters."""
         environment = Environment(
             self.index, self.blobs, self.clock, self.environment.settings, background=InlineTasks()
         )
         environment.counters = self.environment.counters
-        return Document(open_log(environment, "acme", name), rules)
+        return environment
 
     def open_in(self, organisation: str, name: str) -> Log:
         """Open a log of any organisation, in the environment that `create` uses."""

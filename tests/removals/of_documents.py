@@ -9,12 +9,14 @@ __all__ = ["REMOVALS"]
 BLOB_BATCH = "src/stratalog/log/blob_batch.py"
 DOCUMENT = "src/stratalog/documents/document.py"
 ENTRIES = "src/stratalog/log/entries.py"
+HISTORY = "src/stratalog/documents/history.py"
 REBUILD = "src/stratalog/documents/rebuild.py"
 REPLAY = "src/stratalog/documents/replay.py"
 RUN = "src/stratalog/documents/run.py"
 SNAPSHOT_SCHEDULE = "src/stratalog/documents/snapshot_schedule.py"
 TASKS = "src/stratalog/log/tasks.py"
 BESIDE_COMMITS = "tests/documents/test_beside_commits.py"
+BESIDE_RETENTION = "tests/documents/test_reads_beside_retention.py"
 STATE_CACHE = "src/stratalog/documents/state_cache.py"
 
 LOWEST_PIN = "    return next((pin_of(item) for item in index.query(forks_partition(ancestor), limit=1)), None)\n"
@@ -77,8 +79,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 SNAPSHOT_SCHEDULE,
-                "                self._follow(taken)\n"
-                "                taken = take_snapshot(self.log, self._states.load(state.version))\n",
+                "                state = self._states.at(version)\n"
+                "                taken = take_snapshot(self.log, state)\n",
                 "                return state.version\n",
             ),
         ),
@@ -469,7 +471,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/documents/state.py",
-                "if all(state.snapshot_exists(state.snapshot_version) for state in states):",
+                "if all(state.is_retained(state.version, state.snapshot_version) for state in states):",
                 "if not states:",
             ),
         ),
@@ -570,5 +572,50 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/backups/test_backup.py::test_a_backup_whose_base_lost_its_objects_to_a_prune_is_a_conflict",),
+    ),
+    Removal(
+        "B800",
+        (Edit(HISTORY, "            if log.floor() == floor:\n                raise\n", "            raise\n"),),
+        (f"{BESIDE_RETENTION}::test_the_version_of_a_mutation_above_the_risen_floor_is_found",),
+    ),
+    Removal(
+        "B801",
+        (
+            Edit(
+                "src/stratalog/documents/state.py",
+                "            if self.is_retained(self.version, self.snapshot_version):\n                raise\n",
+                "            raise\n",
+            ),
+        ),
+        (f"{BESIDE_RETENTION}::test_a_value_that_is_replaced_and_collected_during_a_read_is_not_damaged",),
+    ),
+    Removal(
+        "B802",
+        (Edit(HISTORY, "if version <= (floor := log.floor()):", "if version <= (floor := 0):"),),
+        (f"{BESIDE_RETENTION}::test_a_row_of_a_version_that_is_forgotten_during_a_read_is_not_damaged",),
+    ),
+    Removal(
+        "B803",
+        (
+            Edit(
+                "src/stratalog/log/retained_entries.py",
+                "            if floor == before:\n                raise\n",
+                "            raise\n",
+            ),
+        ),
+        (f"{BESIDE_RETENTION}::test_versions_are_listed_from_the_risen_floor_on",),
+    ),
+    Removal(
+        "B804",
+        (
+            Edit(
+                SNAPSHOT_SCHEDULE,
+                "                state = self._states.at(version)\n",
+                "                state = self._states.load(state.version)\n",
+            ),
+        ),
+        (
+            f"{BESIDE_RETENTION}::test_a_snapshot_of_the_newest_version_is_made_although_that_version_is_forgotten_meanwhile",
+        ),
     ),
 )

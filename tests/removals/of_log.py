@@ -20,6 +20,7 @@ INTERRUPTED = (
 POOLS = "src/stratalog/server/pools.py"
 RETENTION = "src/stratalog/log/retention.py"
 SEGMENTS = "src/stratalog/log/segments.py"
+BESIDE_MAINTENANCE = "tests/log/test_reads_beside_maintenance.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal("B441", (Edit(GROUP_COMMIT, "            self._abandon(pending, batch)\n", ""),), INTERRUPTED),
@@ -408,5 +409,46 @@ REMOVALS: tuple[Removal, ...] = (
         "B500",
         (Edit("src/stratalog/log/environment.py", "with self._counters_lock:", "if what:"),),
         ("tests/log/test_counters.py::test_a_count_of_another_thread_is_not_lost",),
+    ),
+    Removal(
+        "B805",
+        (
+            Edit(
+                "src/stratalog/log/reader.py",
+                "                if segment == before:\n                    raise\n",
+                "                raise\n",
+            ),
+        ),
+        (
+            f"{BESIDE_MAINTENANCE}::test_an_archive_that_is_replaced_and_collected_during_a_read_is_not_damaged",
+            f"{BESIDE_MAINTENANCE}::test_an_entry_whose_archive_is_repaired_and_freed_during_a_read_is_not_damaged",
+        ),
+    ),
+    Removal(
+        "B806",
+        (
+            Edit(
+                "src/stratalog/log/app_snapshots.py",
+                "        if _exists(environment, app_snapshot.snapshot):\n            raise\n",
+                "        raise\n",
+            ),
+        ),
+        (
+            f"{BESIDE_MAINTENANCE}::test_an_app_snapshot_that_is_forgotten_and_collected_during_a_read_is_not_damaged",
+            f"{BESIDE_MAINTENANCE}::test_an_app_snapshot_that_is_deleted_by_a_redaction_and_collected_during_a_read_is_not_damaged",
+        ),
+    ),
+    Removal(
+        "B806",
+        (
+            Edit(
+                "src/stratalog/log/app_snapshots.py",
+                "            if base is None or _exists(environment, base):\n                raise\n",
+                "            raise\n",
+            ),
+        ),
+        (
+            f"{BESIDE_MAINTENANCE}::test_an_app_snapshot_is_saved_although_the_parts_list_of_its_base_is_collected_meanwhile",
+        ),
     ),
 )

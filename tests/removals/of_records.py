@@ -15,6 +15,7 @@ RETENTION = "src/stratalog/records/retention.py"
 FAILURES = "src/stratalog/records/failures.py"
 DEAD_LETTERS = "tests/records/test_dead_letters.py"
 PLANTED = "tests/records/test_planted_defects.py"
+BESIDE_PRUNES = "tests/records/test_reads_beside_prunes.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -149,5 +150,32 @@ REMOVALS: tuple[Removal, ...] = (
         "B474",
         (Edit("src/stratalog/records/batch.py", "organisation, body, [], _UnstoredBody)", "organisation, body, [])"),),
         ("tests/records/test_many.py::test_a_dry_run_of_a_large_body_writes_nothing",),
+    ),
+    Removal(
+        "B807",
+        (Edit("src/stratalog/records/history.py", "    if is_empty and latest < floor:\n", "    if False:\n"),),
+        (f"{BESIDE_PRUNES}::test_a_list_of_versions_is_not_empty_although_all_listed_versions_are_forgotten",),
+    ),
+    Removal(
+        "B808",
+        (
+            Edit(
+                "src/stratalog/records/decisions.py",
+                "            if _version(newest) == _version(latest):\n                raise\n",
+                "            raise\n",
+            ),
+        ),
+        (f"{BESIDE_PRUNES}::test_a_record_that_is_put_during_an_undeletion_is_not_forgotten",),
+    ),
+    Removal(
+        "B808",
+        (
+            Edit(
+                "src/stratalog/records/put.py",
+                "            self._behind = True  # the decision may have found that its head is outdated\n",
+                "",
+            ),
+        ),
+        (f"{BESIDE_PRUNES}::test_a_record_that_is_put_during_an_undeletion_is_not_forgotten",),
     ),
 )

@@ -284,8 +284,7 @@ class Document:
 
     def unread_versions(self, after: int | None = None, upto: int | None = None) -> Iterator[past.Unread[past.Version]]:
         """Yield the rows of `versions`, not yet loaded. The caller reserves memory for each row and then loads it."""
-        start = self.log.floor() if after is None else after
-        return past.versions(self.log, self.values, start, upto)
+        return past.versions(self.log, self.values, after, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
         """Yield the changes of one key, newest first. Reads only entries that changed it, and some near redactions."""

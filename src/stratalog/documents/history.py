@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -14,13 +15,25 @@ from stratalog.documents.commits import Commit, PatchRow, Recorded, read_commit
 from stratalog.documents.snapshots import load_state
 from stratalog.documents.state import State, reading_chunks
 from stratalog.documents.values import Values, value_size
-from stratalog.errors import Redacted, VersionForgotten
+from stratalog.errors import Corrupt, Redacted, VersionForgotten
 from stratalog.log import Entry, Log
+from stratalog.log.retained_entries import read_retained
 from stratalog.protocol.keys import check_key
 from stratalog.tree.diff import diff as tree_diff
 from stratalog.tree.nodes import Slot
 
-__all__ = ["Applied", "Difference", "KeyChange", "Unread", "Version", "applied_in", "diff", "key_changes", "versions"]
+__all__ = [
+    "Applied",
+    "Difference",
+    "KeyChange",
+    "Unread",
+    "Version",
+    "applied_in",
+    "diff",
+    "key_changes",
+    "reading_entry",
+    "versions",
+]
 
 T = TypeVar("T")
 StateAt = Callable[[int | None], State]
@@ -91,12 +104,29 @@ class Unread(msgspec.Struct, Generic[T], frozen=True):
     load: Callable[[], T]
 
 
-def versions(log: Log, values: Values, after: int, upto: int | None) -> Iterator[Unread[Version]]:
+@contextmanager
+def reading_entry(log: Log, version: int) -> Iterator[None]:
+    """Raise VersionForgotten or Redacted if the block finds a value missing since the entry was forgotten or redacted.
+
+    The collector deletes the values of such an entry. Otherwise the error of the block, Corrupt, is raised.
+    """
+    try:
+        yield
+    except Corrupt as exc:
+        if version <= (floor := log.floor()):
+            raise VersionForgotten("the version was forgotten while it was read", version=version, floor=floor) from exc
+        log.forget_archived()
+        if log.entry(version).redacted:
+            raise Redacted("the version was redacted while it was read", version=version) from exc
+        raise
+
+
+def versions(log: Log, values: Values, after: int | None, upto: int | None) -> Iterator[Unread[Version]]:
     """See `Document.versions`."""
-    for entry in log.read(after, upto):
+    for entry in read_retained(log, upto) if after is None else log.read(after, upto):
         commit = Commit() if entry.redacted else read_commit(entry)
         size = sum(arguments_size(recorded, commit.patch) for recorded in commit.mutations)
-        yield Unread(entry.version, size, partial(_version, entry, commit, values))
+        yield Unread(entry.version, size, partial(_version, log, entry, commit, values))
 
 
 def key_changes(
@@ -131,7 +161,7 @@ def _changes_down(
         change = next(change for change in commit.patch if change.key == key)
         size = sum(arguments_size(commit.mutations[position], commit.patch) for position in change.by)
         size += value_size(change.value) if change.value else 0
-        yield Unread(version, size, partial(_key_change, entry, commit, change, values))
+        yield Unread(version, size, partial(_key_change, log, entry, commit, change, values))
         version = abs(change.before)
 
 
@@ -163,33 +193,36 @@ def diff(values: Values, old: State, new: State, after: str = "") -> Iterator[Un
         if (before and before.value) == (now and now.value):
             continue
         size = len(key.encode()) + sum(value_size(slot.value) for slot in (before, now) if slot)
-        yield Unread(key, size, partial(_difference, key, before, now, values))
+        yield Unread(key, size, partial(_difference, key, (old, before), (new, now), values))
 
 
-def _version(entry: Entry, commit: Commit, values: Values) -> Version:
+def _version(log: Log, entry: Entry, commit: Commit, values: Values) -> Version:
+    with reading_entry(log, entry.version):
+        mutations = tuple(_applied(recorded, commit.patch, values) for recorded in commit.mutations)
     return Version(
         entry.version,
         entry.created_ms,
         entry.author,
         entry.principal,
-        tuple(_applied(recorded, commit.patch, values) for recorded in commit.mutations),
+        mutations,
         tuple(change.key for change in commit.patch if change.value is not None),
         tuple(change.key for change in commit.patch if change.value is None),
         bool(entry.redacted),
     )
 
 
-def _key_change(entry: Entry, commit: Commit, change: PatchRow, values: Values) -> KeyChange:
-    return KeyChange(
-        change.key,
-        entry.version,
-        entry.created_ms,
-        entry.author,
-        entry.principal,
-        None if change.value is None else decode(values.load(change.value)),
-        change.value is None,
-        tuple(_applied(commit.mutations[position], commit.patch, values) for position in change.by),
-    )
+def _key_change(log: Log, entry: Entry, commit: Commit, change: PatchRow, values: Values) -> KeyChange:
+    with reading_entry(log, entry.version):
+        return KeyChange(
+            change.key,
+            entry.version,
+            entry.created_ms,
+            entry.author,
+            entry.principal,
+            None if change.value is None else decode(values.load(change.value)),
+            change.value is None,
+            tuple(_applied(commit.mutations[position], commit.patch, values) for position in change.by),
+        )
 
 
 def _redacted_change(entry: Entry, key: str) -> KeyChange:
@@ -197,21 +230,30 @@ def _redacted_change(entry: Entry, key: str) -> KeyChange:
     return KeyChange(*head, value=None, deleted=False, mutations=(), redacted=True)
 
 
-def _difference(key: str, before: Slot | None, now: Slot | None, values: Values) -> Difference:
-    return Difference(
-        key,
-        decode(values.load(before.value)) if before else None,
-        decode(values.load(now.value)) if now else None,
-        before is not None,
-        now is not None,
-    )
+def _difference(
+    key: str, source: tuple[State, Slot | None], target: tuple[State, Slot | None], values: Values
+) -> Difference:
+    before, after = (decode(state.value(slot, values)) if slot else None for state, slot in (source, target))
+    return Difference(key, before, after, source[1] is not None, target[1] is not None)
 
 
 def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
-    """See `Document.applied_in`. Makes a binary search over states, then scans the remaining entries."""
+    """See `Document.applied_in`."""
     if not _reached(newest, client, id):
         return None
-    low, high = max(log.first, log.floor()), newest.version
+    while True:
+        floor = log.floor()
+        try:
+            return _applied_above(log, newest, max(log.first, floor), client, id)
+        except VersionForgotten:
+            if log.floor() == floor:
+                raise
+            # The search read a version below the floor that rose meanwhile. The mutation may be above the new floor.
+
+
+def _applied_above(log: Log, newest: State, low: int, client: str, id: int) -> int | None:
+    """Search the versions above ``low``. Makes a binary search over states, then scans the remaining entries."""
+    high = newest.version
     # If the oldest state has the mutation, an entry at or below the floor applied it, and that entry may be gone.
     if low > log.first and _reached(load_state(log, newest.chunks, low), client, id):
         raise VersionForgotten("the mutation was applied in a version that is no longer kept", client=client, id=id)

@@ -18,6 +18,7 @@ from stratalog.codec import decode
 from stratalog.documents.commit_builder import load_arguments
 from stratalog.documents.commits import Commit, Merged, read_commit
 from stratalog.documents.document import Document
+from stratalog.documents.history import reading_entry
 from stratalog.documents.run import Ran, Run, run_batch
 from stratalog.documents.state import ClientState, State
 from stratalog.documents.view import View
@@ -234,14 +235,16 @@ def _own_mutations(fork: Document) -> Iterator[_Own]:
     for entry in fork.log.read(fork.log.first):
         commit = read_commit(entry)
         last = {change.key: change.by[-1] for change in commit.patch if change.by}
-        effects = _effects(fork, commit)
-        for position, recorded in enumerate(commit.mutations):
+        with reading_entry(fork.log, entry.version):
+            effects = _effects(fork, commit)
+            arguments = [load_arguments(recorded, commit.patch, fork.values) for recorded in commit.mutations]
+        for position, (recorded, args) in enumerate(zip(commit.mutations, arguments, strict=True)):
             number += 1
             mutation = Mutation(
                 client=client,
                 id=number,
                 name=recorded.name,
-                args=load_arguments(recorded, commit.patch, fork.values),
+                args=args,
                 origin=recorded.origin or (recorded.client, recorded.id),
             )
             yield _Own(mutation, entry.version, entry.hash, recorded.reason, effects.get(position, {}), position, last)

@@ -254,7 +254,7 @@ class _Running:
     def _load(self, key: str) -> bytes | None:
         slot = self._slot(key)
         try:
-            return None if slot is None else self._values.load(slot.value)
+            return None if slot is None else self._state.value(slot, self._values)
         except PORT_ERRORS as exc:
             self._failure = exc
             raise

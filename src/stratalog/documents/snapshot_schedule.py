@@ -68,9 +68,11 @@ class SnapshotSchedule:
             state = self._states.at(version)
             taken = take_snapshot(self.log, state)
             if not _is_made(taken):
-                # The base of the state was deleted meanwhile. Load the state again, on a snapshot that exists.
+                # The base of the state was deleted meanwhile, or the newest version is forgotten since a newer one
+                # exists. Load the state again, on a snapshot that exists.
                 self._follow(taken)
-                taken = take_snapshot(self.log, self._states.load(state.version))
+                state = self._states.at(version)
+                taken = take_snapshot(self.log, state)
             self._follow(taken)
         return state.version
 

@@ -56,7 +56,7 @@ def _load_once(log: Log, chunks: Chunks, at: int, head: Head | None) -> State:
     """Load the state at ``at``. Raises VersionForgotten if the floor rises above a version that this function reads."""
     snapshot = log.snapshot_at(at)
     version, hash = (snapshot.version, snapshot.hash) if snapshot else (0, genesis(log.record.origin))
-    state = State.at_snapshot(chunks, version, hash, roots_in(log, snapshot), partial(_snapshot_exists, log))
+    state = State.at_snapshot(chunks, version, hash, roots_in(log, snapshot), partial(_is_retained, log))
     head = head or log.known_head() or log.head()
     if state.version < min(at, log.first):
         # Up to the fork point the clients belong to the ancestor. A fork begins without clients.
@@ -64,9 +64,15 @@ def _load_once(log: Log, chunks: Chunks, at: int, head: Head | None) -> State:
     return state.after(log.read(state.version, at, head=head)) if state.version < at else state
 
 
-def _snapshot_exists(log: Log, version: int) -> bool:
-    snapshot = log.snapshot_at(version)
-    return snapshot is not None and snapshot.version == version
+def _is_retained(log: Log, version: int, snapshot_version: int) -> bool:
+    """Return whether a state's version and snapshot are kept, so that the collector deletes no blob of the state.
+
+    The floor rises before the snapshots below it are deleted.
+    """
+    if version < log.floor():
+        return False
+    snapshot = log.snapshot_at(snapshot_version) if snapshot_version else None
+    return (snapshot.version if snapshot else 0) == snapshot_version
 
 
 def take_snapshot(log: Log, state: State, pause: Callable[[], None] = no_pause) -> State:

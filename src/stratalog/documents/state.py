@@ -12,6 +12,7 @@ import msgspec
 
 from stratalog.documents.fold import BINDING, COLLECTION, GROUP, MEMBER, RESUMED, Fold, members_prefix
 from stratalog.documents.layer import UNKNOWN, Layer
+from stratalog.documents.values import Values
 from stratalog.errors import Corrupt, NotFound, Unavailable
 from stratalog.log import Entry
 from stratalog.tree.chunks import Chunks
@@ -25,7 +26,7 @@ Ranges = tuple[tuple[int, int], ...]
 BOOKKEEPING = "\0"
 
 
-def _always(version: int) -> bool:
+def _always(version: int, snapshot_version: int) -> bool:
     return True
 
 
@@ -66,9 +67,9 @@ class State:
         "fields_bytes",
         "floor",
         "hash",
+        "is_retained",
         "orders",
         "roots",
-        "snapshot_exists",
         "snapshot_version",
         "stale",
         "tombstones",
@@ -83,7 +84,7 @@ class State:
         snapshot_version: int,
         roots: Roots,
         layers: tuple[Layer, Layer, Layer],
-        snapshot_exists: Callable[[int], bool] = _always,
+        is_retained: Callable[[int, int], bool] = _always,
     ) -> None:
         self.chunks: Chunks = chunks
         self.version: int = version
@@ -98,19 +99,19 @@ class State:
         self.fields_bytes: int = roots.fields_bytes
         self.floor: int = roots.floor
         self.orders: tuple[int, int] = roots.orders
-        self.snapshot_exists: Callable[[int], bool] = snapshot_exists
-        """Returns whether the snapshot of a version still exists."""
+        self.is_retained: Callable[[int, int], bool] = is_retained
+        """Returns whether a version, and the snapshot of another version, are still kept."""
 
         self.stale: bool = False
-        """Whether a read found a chunk of the state's snapshot missing. A cache then drops the state."""
+        """Whether a read found a chunk or value missing that the collector may delete. A cache then drops the state."""
 
     @classmethod
     def at_snapshot(
-        cls, chunks: Chunks, version: int, hash: bytes, roots: Roots, snapshot_exists: Callable[[int], bool] = _always
+        cls, chunks: Chunks, version: int, hash: bytes, roots: Roots, is_retained: Callable[[int, int], bool] = _always
     ) -> State:
-        """Return the state of a snapshot. By default, nothing can delete the snapshot while the state is in use."""
+        """Return the state of a snapshot. By default, nothing can delete its blobs while the state is in use."""
         layers = (Layer(roots.content), Layer(roots.clients), Layer(roots.tombstones))
-        return cls(chunks, version, hash, version, roots, layers, snapshot_exists)
+        return cls(chunks, version, hash, version, roots, layers, is_retained)
 
     @property
     def order(self) -> int:
@@ -120,6 +121,19 @@ class State:
     def slot(self, key: str) -> Slot | None:
         """Return the slot of a key of the content; None if it is absent."""
         return self._reading(self.content, key)
+
+    def value(self, slot: Slot, values: Values) -> bytes:
+        """Return the canonical bytes of the value in a slot of this state.
+
+        Raises Corrupt if the value is damaged or missing, and Unavailable if the version is forgotten, too.
+        """
+        try:
+            return values.load(slot.value)
+        except Corrupt as exc:
+            if self.is_retained(self.version, self.snapshot_version):
+                raise
+            self.stale = True
+            raise Unavailable("a value of the version in use was collected; read the document again") from exc
 
     def scan(self, prefix: str = "", after: str | None = None) -> Iterator[tuple[str, Slot]]:
         """Yield the content's keys that start with ``prefix``, in order, with their slots."""
@@ -227,9 +241,7 @@ class State:
         content, tombstones = self.content.changed(fold.content), self.tombstones.changed(fold.tombstones)
         bookkeeping = self.clients.changed(fold.client_slots()) if clients else self.clients
         layers = (content, bookkeeping, tombstones)
-        after = State(
-            self.chunks, fold.version, fold.hash, self.snapshot_version, self.roots, layers, self.snapshot_exists
-        )
+        after = State(self.chunks, fold.version, fold.hash, self.snapshot_version, self.roots, layers, self.is_retained)
         after.fields_bytes, after.floor, after.orders = fold.fields_bytes, fold.floor, fold.orders
         return after
 
@@ -242,7 +254,7 @@ class State:
             self.clients.over(roots.clients, snapshot_version),
             self.tombstones.over(roots.tombstones, snapshot_version),
         )
-        moved = State(self.chunks, self.version, self.hash, snapshot_version, roots, layers, self.snapshot_exists)
+        moved = State(self.chunks, self.version, self.hash, snapshot_version, roots, layers, self.is_retained)
         moved.fields_bytes, moved.floor, moved.orders = self.fields_bytes, self.floor, self.orders
         return moved
 
@@ -270,7 +282,7 @@ def _missing_chunk(exc: NotFound, *states: State) -> Corrupt | Unavailable:
     """
     for state in states:
         state.stale = True
-    if all(state.snapshot_exists(state.snapshot_version) for state in states):
+    if all(state.is_retained(state.version, state.snapshot_version) for state in states):
         return Corrupt("a chunk of a snapshot is missing", **exc.details)
     return Unavailable("a chunk of the snapshot in use was collected; read the document again")
 

@@ -12,6 +12,7 @@ from stratalog.documents.snapshots import unwritten_roots
 from stratalog.documents.state import State
 from stratalog.documents.values import Values, value_size
 from stratalog.protocol.keys import check_key
+from stratalog.tree.nodes import Slot
 
 __all__ = ["ItemInfo", "View"]
 
@@ -30,6 +31,8 @@ class View(Mapping[str, Any]):
 
     ``view["cells/C2"]``, ``"cells/C2" in view``, ``len(view)`` and ``dict(view)`` work as for any mapping. `scan` and
     `items` read values in order of the keys, which is faster than many single look-ups.
+
+    If the version is forgotten while the view is in use, a read may raise Unavailable: then read the document again.
     """
 
     def __init__(self, state: State, values: Values) -> None:
@@ -44,7 +47,7 @@ class View(Mapping[str, Any]):
         slot = self._state.slot(check_key(key))
         if slot is None:
             raise KeyError(key)
-        return decode(self._values.load(slot.value))
+        return self._value(slot)
 
     def __iter__(self) -> Iterator[str]:
         return (key for key, _ in self._state.scan())
@@ -58,7 +61,7 @@ class View(Mapping[str, Any]):
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of ``key``, or ``default``."""
         slot = self._state.slot(check_key(key))
-        return default if slot is None else decode(self._values.load(slot.value))
+        return default if slot is None else self._value(slot)
 
     def items(self) -> ViewItems:
         """Return the keys and values, in order."""
@@ -67,7 +70,7 @@ class View(Mapping[str, Any]):
     def scan(self, prefix: str = "", *, after: str | None = None) -> Iterator[tuple[str, Any]]:
         """Yield keys that start with ``prefix`` and come after the key ``after``, with their values, in order."""
         for key, slot in self._state.scan(prefix, after):
-            yield key, decode(self._values.load(slot.value))
+            yield key, self._value(slot)
 
     def list(self, prefix: str = "", *, after: str | None = None) -> Iterator[ItemInfo]:
         """Yield the items under ``prefix`` that come after the key ``after``, in order, without reading a body."""
@@ -77,7 +80,7 @@ class View(Mapping[str, Any]):
     def fields(self) -> dict[str, Any]:
         """Return the document's fields: the keys without a collection."""
         slots = ((key, slot) for key, slot in self._state.scan() if "/" not in key)
-        return {key: decode(self._values.load(slot.value)) for key, slot in slots}
+        return {key: self._value(slot) for key, slot in slots}
 
     def to_dict(self) -> dict[str, Any]:
         """Return every key and value."""
@@ -90,6 +93,9 @@ class View(Mapping[str, Any]):
     def content_digest(self) -> str:
         """Return a hash of the keys and values but not of their history. Replicas compare this hash. Writes nothing."""
         return unwritten_roots(self._state).content.digest.hex()
+
+    def _value(self, slot: Slot) -> Any:
+        return decode(self._state.value(slot, self._values))
 
 
 class ViewItems(ItemsView[str, Any]):

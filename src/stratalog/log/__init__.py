@@ -26,6 +26,7 @@ append              group commits, and the entries of a batch
 contention          an estimate of the other writers: whether to read before a put, and how long to back off
 commit              a commit whose unknown outcome is resolved
 reader              bounded reads across segments and archives
+retained_entries    reading of the entries above the floor, also while the floor rises
 lifecycle           creation, forks and deletion
 snapshots           snapshot records by version
 app_snapshots       an application's snapshots, in parts that several versions share

@@ -8,19 +8,28 @@ record. A snapshot that shares parts of an older snapshot is committed only whil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
 from stratalog.codec import encode, sha256
-from stratalog.errors import ConditionFailed, Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown
+from stratalog.errors import (
+    ConditionFailed,
+    Corrupt,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+    VersionForgotten,
+)
 from stratalog.limits import BLOB_SLICE_BYTES, BODY_INLINE_BYTES_MAX, BODY_PART_BYTES
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, read_body, read_body_back
 from stratalog.log.environment import Environment
 from stratalog.log.names import NameRecord
-from stratalog.log.snapshots import Snapshot, put_snapshot
+from stratalog.log.snapshots import Snapshot, newest_snapshot, put_snapshot
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.read_back import BlobDamage, BlobReading, read_blob_back
 
@@ -74,7 +83,13 @@ def save_app_snapshot(
         return False
     while True:
         blob_batch = BlobBatch(environment, BLOB_SLICE_BYTES)
-        body = encode(_write(record.owner, blob_batch, parts, _shared(environment.blobs, record.owner, base)))
+        try:
+            shared = _shared(environment.blobs, record.owner, base)
+        except Corrupt:
+            if base is None or _exists(environment, base):
+                raise
+            base, shared = None, set()
+        body = encode(_write(record.owner, blob_batch, parts, shared))
         try:
             blob_batch.refresh()
             made = put_snapshot(environment, record, version, hash, body, base, blob_batch.blobs)
@@ -102,15 +117,25 @@ def app_snapshot_at(snapshot: Snapshot | None) -> AppSnapshot | None:
     return AppSnapshot(snapshot.version, snapshot.created_ms, snapshot)
 
 
-def read_app_snapshot(blobs: Blobs, owner: str, app_snapshot: AppSnapshot) -> Iterator[bytes]:
-    """Yield the parts in order, each verified. Raises Corrupt for a part that is missing or damaged."""
-    for address in app_snapshot_addresses(blobs, owner, app_snapshot.snapshot):
-        try:
-            yield blobs.get(f"{_prefix(owner)}/{address.hex()}")
-        except NotFound as exc:
-            raise Corrupt(
-                "a part of an app snapshot is missing", version=app_snapshot.version, part=address.hex()
-            ) from exc
+def read_app_snapshot(
+    environment: Environment, owner: str, app_snapshot: AppSnapshot, floor: Callable[[], int]
+) -> Iterator[bytes]:
+    """Yield the parts in order, each verified. Raises Corrupt for a part that is missing or damaged.
+
+    Raises VersionForgotten if the snapshot is deleted and below the floor that ``floor`` returns. Raises Unavailable if
+    a redaction has deleted it.
+    """
+    try:
+        for address in app_snapshot_addresses(environment.blobs, owner, app_snapshot.snapshot):
+            yield _part(environment.blobs, owner, app_snapshot.version, address)
+    except Corrupt as exc:
+        # The collector may have deleted the parts of a snapshot that was deleted during the read.
+        version = app_snapshot.version
+        if _exists(environment, app_snapshot.snapshot):
+            raise
+        if version < floor():
+            raise VersionForgotten("the app snapshot was forgotten while it was read", version=version) from exc
+        raise Unavailable("the app snapshot was deleted while it was read; read again", version=version) from exc
 
 
 def read_app_snapshot_back(blobs: Blobs, owner: str, snapshot: Snapshot) -> Iterator[BlobReading]:
@@ -171,6 +196,17 @@ def _write(owner: str, blob_batch: BlobBatch, parts: Sequence[bytes], shared: se
     if len(listed) <= BODY_INLINE_BYTES_MAX:
         return Manifest("app-snapshot", 1, listed, None)
     return Manifest("app-snapshot", 1, None, blob_batch.write(_prefix(owner), listed))
+
+
+def _part(blobs: Blobs, owner: str, version: int, address: bytes) -> bytes:
+    try:
+        return blobs.get(f"{_prefix(owner)}/{address.hex()}")
+    except NotFound as exc:
+        raise Corrupt("a part of an app snapshot is missing", version=version, part=address.hex()) from exc
+
+
+def _exists(environment: Environment, snapshot: Snapshot) -> bool:
+    return newest_snapshot(environment.index, snapshot.prefix, snapshot.version) == snapshot
 
 
 def _shared(blobs: Blobs, owner: str, base: Snapshot | None) -> set[bytes]:

@@ -305,8 +305,11 @@ class Log:
         return app_snapshot_at(self.snapshot_at(at))
 
     def read_snapshot(self, app_snapshot: AppSnapshot) -> Iterator[bytes]:
-        """Yield the parts of an app snapshot in order, each verified. Raises Corrupt."""
-        return read_app_snapshot(self.environment.blobs, self.record.owner, app_snapshot)
+        """Yield the parts of an app snapshot in order, each verified. Raises Corrupt for a part that is damaged.
+
+        Raises VersionForgotten or Unavailable if the snapshot was deleted meanwhile, and its parts were collected.
+        """
+        return read_app_snapshot(self.environment, self.record.owner, app_snapshot, self.floor)
 
     def hash_at(self, version: int) -> bytes:
         """Return the hash that identifies the history up to ``version``. Version 0 and the known head need no read.

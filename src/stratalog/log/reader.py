@@ -194,17 +194,21 @@ class Reader:
             yield item
 
     def _opened(self, segment: Segment) -> list[Item]:
-        try:
-            return read_archive(self._environment, self._prefix, self._owner, segment)
-        except Corrupt:
-            self._segment(segment.first)
-            raise
+        while True:
+            try:
+                return read_archive(self._environment, self._prefix, self._owner, segment)
+            except Corrupt:
+                # A redaction may have replaced the archive, or the entries were freed after the archive was repaired.
+                before, segment = segment, self._segment(segment.first)
+                if segment == before:
+                    raise
 
     def _entry(self, item: Item) -> Entry:
         try:
             return entry_from_item(item, self._environment.blobs, self._owner, self._upcasters)
         except Corrupt as exc:
             # An entry that was forgotten, swept or redacted during the read is not corrupt.
+            self.forget_archived()
             try:
                 present = self._stored_item(parse_number(item.sort))
             except VersionForgotten:

@@ -16,6 +16,7 @@ from stratalog.codec import decode, encode
 from stratalog.documents import Document
 from stratalog.documents.commit_builder import load_arguments
 from stratalog.documents.commits import COMMIT, Commit, PatchRow, Recorded, read_commit
+from stratalog.documents.history import reading_entry
 from stratalog.errors import Conflict, Invalid
 from stratalog.log import Entry
 from stratalog.protocol.keys import check_key
@@ -72,7 +73,8 @@ def export_document(document: Document, file: BinaryIO, progress: Progress | Non
         }
     )
     for entry in document.log.read(0, head.version, head=head):
-        lines.write(_entry_line(document, entry))
+        with reading_entry(document.log, entry.version):
+            lines.write(_entry_line(document, entry))
         _report(progress, 1)
     digest = document.at(head.version).content_digest()
     lines.write({"end": head.version, "digest": digest, "sha256": lines.sha256()})

@@ -29,7 +29,7 @@ from stratalog.records.floor import floor_check, read_floor
 from stratalog.records.history import check_superseded, item_at
 from stratalog.records.put import Decide, RecordDraft
 from stratalog.records.requests import RecordRequest, same_request
-from stratalog.records.versions import TOMBSTONE, Name
+from stratalog.records.versions import TOMBSTONE, Name, latest_item
 
 __all__ = ["Contents", "RecordCall", "Wanted", "next_deletion", "next_newer", "next_put", "next_revival", "next_update"]
 
@@ -192,7 +192,13 @@ def next_revival(call: RecordCall) -> Decide:
         if call.wrote(latest) or not _deleted(latest):
             return latest
         floor = read_floor(call.environment.index, call.name)
-        before = item_at(call.environment, call.name, _version(latest) - 1)
+        try:
+            before = item_at(call.environment, call.name, _version(latest) - 1)
+        except VersionForgotten as exc:
+            newest = latest_item(call.environment.index, call.name.partition)
+            if _version(newest) == _version(latest):
+                raise
+            raise Unavailable("the deletion was superseded during the undeletion", record=call.name.id) from exc
         if before is None:
             raise Corrupt("a version of a record is missing", record=call.name.id, version=_version(latest) - 1)
         if "d" in before.attributes:

@@ -58,11 +58,13 @@ def items_in_order(
 ) -> Iterator[Item]:
     """Yield the items of all kept versions below ``before``, up to the version that is the latest now. Reads no body.
 
-    Versions that are forgotten during the iteration are skipped. Raises NotFound, and Corrupt for a gap.
+    Versions that are forgotten during the iteration are skipped. If all of them are, the versions that are then kept
+    are yielded. Raises NotFound, and Corrupt for a gap.
     """
-    newest = parse_number(item_of(environment, name, None).sort)
-    newest = newest if before is None else min(newest, check_version(before) - 1)
+    latest = parse_number(item_of(environment, name, None).sort)
+    newest = latest if before is None else min(latest, check_version(before) - 1)
     seen, floor = Observation(environment.clock), read_floor(environment.index, name).version
+    is_empty = True
     wanted = newest if reverse else floor
     for item in environment.index.query(
         name.partition, after=number(floor - 1), before=number(newest + 1), reverse=reverse
@@ -78,9 +80,14 @@ def items_in_order(
         if version != wanted:
             break
         yield item
+        is_empty = False
         wanted += -1 if reverse else 1
-    if read_floor(environment.index, name).version <= wanted <= newest:
+    floor = read_floor(environment.index, name).version
+    if floor <= wanted <= newest:
         raise Corrupt("a version of a record is missing", record=name.id, version=wanted)
+    if is_empty and latest < floor:
+        # Other writers put newer versions, and a prune forgot all versions up to ``latest``.
+        yield from items_in_order(environment, name, reverse=reverse, before=before)
 
 
 def _missing(environment: Environment, name: Name, version: int) -> Item:

@@ -254,6 +254,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         try:
             super()._try()
         except (Unavailable, OutcomeUnknown):
+            self._behind = True  # the decision may have found that its head is outdated
             raise
         except StratalogError as exc:
             verdict = self._verdict(exc)

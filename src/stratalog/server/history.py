@@ -137,7 +137,7 @@ def state(
 
     def value(row: tuple[str, Slot]) -> Any:
         keys.append(row[0])
-        return decode(opened.values.load(row[1].value))
+        return decode(current.value(row[1], opened.values))
 
     page = page_of(request, current.scan(prefix, after), limit, value, _row_bytes)
     content = dict(zip(keys, page.rows, strict=False))
@@ -183,7 +183,7 @@ def item(
     taken, size = bytes_of(request.scope), value_size(slot.value)
     taken.cover_answer(size)
     with taken.room_for_row(size):
-        return encoded(request, ValueAt(current.version, key, decode(opened.values.load(slot.value))))
+        return encoded(request, ValueAt(current.version, key, decode(current.value(slot, opened.values))))
 
 
 @reading("/versions", opt={"action": "read"}, summary="Query 4: versions with their mutations and state")

@@ -14,6 +14,7 @@ from stratalog.errors import Conflict, LimitExceeded, NotFound
 from stratalog.limits import SNAPSHOT_BODY_BYTES_MAX, VERSION_MAX
 from stratalog.log import Entry, Event, Log, fork_log
 from stratalog.log.lifecycle import delete_log
+from stratalog.log.retained_entries import read_retained
 from stratalog.log.snapshots import Snapshot, latest_snapshots, newest_snapshot, put_snapshot
 from stratalog.server.bodies import Answer
 from stratalog.server.error_responses import PROBLEMS, response
@@ -189,7 +190,8 @@ def entries(
 ) -> Response[EntryPage]:
     """Lists entries in order. The server limits the entries and the bytes of a page."""
     opened = service.log(organisation, log)
-    page = page_of(request, opened.read(opened.floor() if after is None else after, upto), limit, _committed)
+    rows = read_retained(opened, upto) if after is None else opened.read(after, upto)
+    page = page_of(request, rows, limit, _committed)
     following = page.last.version if page.last and page.has_more else None
     return answer_page(request, EntryPage, entries=page.rows, next=following)
 

@@ -165,7 +165,7 @@ class _Answer:
         last = self._last_ids(group_members)
         lost = {client: list(numbers) for client in last if (numbers := state.lost(client))}
         start = Pulled(self._next_cookie(state, last), last, [Clear()], lost=lost)
-        return self._open(start, state.scan(), lambda: 1 + sum(1 for _ in state.scan()))
+        return self._open(state, start, state.scan(), lambda: 1 + sum(1 for _ in state.scan()))
 
     def _news(self, state: State, since: Cookie) -> OpenPull:
         if since.version == state.version:
@@ -175,17 +175,21 @@ class _Answer:
         last = self._last_ids(_of_group(state, changes, self._group))
         start = Pulled(self._next_cookie(state, last), last, [], self._rejected(state, since.version, set(last)))
         rows = ((key, state.slot(key)) for key in sorted(changes.keys))
-        return self._open(start, rows, lambda: len(changes.keys))
+        return self._open(state, start, rows, lambda: len(changes.keys))
 
-    def _open(self, start: Pulled, rows: Iterator[tuple[str, Slot | None]], count: Callable[[], int]) -> OpenPull:
+    def _open(
+        self, state: State, start: Pulled, rows: Iterator[tuple[str, Slot | None]], count: Callable[[], int]
+    ) -> OpenPull:
         """Read values into the patch of ``start`` up to the limit in bytes. The remaining ``rows`` are read later."""
         left = self._start_bytes_max
         for row in rows:
             left -= _row_bytes(row)
             if left < 0:
                 waiting = chain((row,), rows)
-                return OpenPull(start, ((_row_bytes(row), partial(self._operation, row)) for row in waiting), count)
-            start.patch.append(self._operation(row))
+                return OpenPull(
+                    start, ((_row_bytes(row), partial(self._operation, state, row)) for row in waiting), count
+                )
+            start.patch.append(self._operation(state, row))
         return OpenPull(start, None, count)
 
     def _last_ids(self, group_members: Iterable[Member]) -> dict[str, int]:
@@ -201,9 +205,9 @@ class _Answer:
                 last[member.client] = member.id
         return last
 
-    def _operation(self, row: tuple[str, Slot | None]) -> Operation:
+    def _operation(self, state: State, row: tuple[str, Slot | None]) -> Operation:
         key, slot = row
-        return DeleteKey(key) if slot is None else PutKey(key, decode(self._document.values.load(slot.value)))
+        return DeleteKey(key) if slot is None else PutKey(key, decode(state.value(slot, self._document.values)))
 
     def _rejected(self, state: State, since: int, clients: set[str]) -> list[Rejection]:
         """Return these clients' rejections since a version.

@@ -10,11 +10,17 @@ __all__ = ["check_retained", "read_retained"]
 
 def read_retained(log: Log, after: int, upto: int | None = None) -> list[Entry]:
     """Return the entries of a range. If the log has forgotten some of them, return only the entries above the floor."""
-    try:
-        return list(log.read(after, upto))
-    except VersionForgotten:
-        start = max(after, log.floor())
-        return list(log.read(start, upto)) if upto is None or start < upto else []
+    floor = None
+    while upto is None or after < upto:
+        try:
+            return list(log.read(after, upto))
+        except VersionForgotten:
+            # The floor may rise again during the next read.
+            before, floor = floor, log.floor()
+            if floor == before:
+                raise
+            after = max(after, floor)
+    return []
 
 
 def check_retained(log: Log, version: int) -> int:

@@ -1,0 +1,31 @@
+"""Reads of kept entries while retention raises the floor once more."""
+
+from __future__ import annotations
+
+from stratalog.log import Event, Log, create_log, open_log
+from stratalog.log.retention import raise_floor
+from stratalog_sheet.retention import read_retained
+from tests.documents.helpers import World
+from tests.interleaving import interleaved
+
+
+def opened(world: World) -> Log:
+    return open_log(world.open_environment(), "acme", "log")
+
+
+def grown() -> World:
+    """A log of nine versions that has forgotten the first two."""
+    world = World(segment_entries_target=2)
+    log = create_log(world.environment, "acme", "log")
+    for number in range(1, 10):
+        log.append(Event("seen", number))
+    raise_floor(log, 2)
+    return world
+
+
+def test_kept_entries_are_read_although_the_floor_rises_again_during_the_read() -> None:
+    def retained(world: World) -> int:
+        return read_retained(opened(world), 0)[0].version
+
+    assert set(interleaved(grown, retained, lambda world: raise_floor(opened(world), 6))) == {3, 7}
+    assert read_retained(opened(grown()), 0, 2) == []
