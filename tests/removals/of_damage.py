@@ -143,12 +143,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B748",
-        (Edit(BACKUP_FAMILY, "if exc.gap in gaps:", "if False:"),),
-        (f"{BACKED_UP}::test_a_missing_entry_or_version_is_damage_and_no_conflict",),
-    ),
-    Removal(
-        "B748",
-        (Edit(BACKUP_RECORDS, "if gap in gaps:", "if False:"),),
+        (Edit("src/stratalog/backups/gaps.py", "if (key, version) in self._found:", "if False:"),),
         (f"{BACKED_UP}::test_a_missing_entry_or_version_is_damage_and_no_conflict",),
     ),
     Removal(
@@ -233,8 +228,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BACKUP_RECORDS,
-                "UNLISTED) for line in self._catalogue.base.query(partition))",
-                "UNLISTED) for line in ())",
+                "ListedItem(line.sort, None)) for line in self._catalogue.base.query(partition))",
+                "ListedItem(line.sort, None)) for line in ())",
             ),
         ),
         (f"{BACKED_UP}::test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line",),

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW
+from stratalog.backups.gaps import Gaps
 from stratalog.backups.writer import BackupWriter
 from stratalog.errors import Conflict, Corrupt, NotFound
 from stratalog.keys import (
@@ -101,18 +102,13 @@ class FamilyBackup:
 
         Raises Corrupt, and Conflict if the family changed during each of `ATTEMPTS_MAX` attempts.
         """
-        gaps = set[tuple[str, int]]()
+        gaps = Gaps()
         for _ in range(ATTEMPTS_MAX):
             try:
                 return self._read(owner, listed)
             except _Moved as exc:
                 if exc.gap is not None:
-                    # An entry is freed only after the record of its segment was marked. So an attempt that begins
-                    # without the entry reads the mark, and does not need the entry. If it needs the entry, it is lost.
-                    if exc.gap in gaps:
-                        prefix, version = exc.gap
-                        raise Corrupt("an entry below the head is missing", log=prefix, version=version) from exc
-                    gaps.add(exc.gap)
+                    gaps.add(*exc.gap)
                 self._environment.count("family read again")
         raise Conflict("the logs kept changing while they were read for a backup", owner=owner)
 

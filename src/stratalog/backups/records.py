@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from heapq import merge
 from itertools import groupby
-from operator import attrgetter
+from operator import itemgetter
 
 from stratalog.backups.family import history_row
 from stratalog.backups.format import BLOBS_ROW, ITEMS_ROW
+from stratalog.backups.gaps import Gaps
 from stratalog.backups.repository import COPIES
 from stratalog.backups.writer import BackupWriter, packed
 from stratalog.errors import Conflict, Corrupt, StratalogError
@@ -39,8 +40,6 @@ from stratalog.records.versions import BEFORE_VERSIONS, decode_ref, latest_item
 __all__ = ["RecordsBackup"]
 
 ATTEMPTS_MAX = 8
-UNLISTED = "the directory does not list a record with versions"
-by_sort = attrgetter("sort")
 
 
 class RecordsBackup:
@@ -88,16 +87,16 @@ class RecordsBackup:
         No process deletes the line of a record. So if only the base has the line, and the store has versions of the
         record, the line is lost: yield it without its item, and note a failure.
         """
-        listed = self._catalogue.list_sound(self._index, partition)
-        base = (ListedItem(line.sort, None, UNLISTED) for line in self._catalogue.base.query(partition))
-        for id, lines in groupby(merge(listed, base, key=by_sort), by_sort):
-            line = next(lines)
-            if line.fault == UNLISTED:
+        listed = ((line.sort, False, line) for line in self._catalogue.list_sound(self._index, partition))
+        base = ((line.sort, True, ListedItem(line.sort, None)) for line in self._catalogue.base.query(partition))
+        for id, lines in groupby(merge(listed, base, key=itemgetter(0, 1)), itemgetter(0)):
+            _, is_unlisted, line = next(lines)
+            if is_unlisted:
                 items = list_items(self._index, record_partition(self._organisation, record_key(id)), limit=1)
                 # A line and the first version are committed together: a line found after the version is a new one.
                 if next(items, None) is None or self._index.get(partition, id) is not None:
                     continue
-                self._catalogue.fail(item_key(partition, id), Corrupt.code, UNLISTED)
+                self._catalogue.fail(item_key(partition, id), Corrupt.code, "the directory does not list a record with versions")
             yield line
 
     def _line(self, partition: str, id: str, created_ms: int) -> Item:
@@ -125,7 +124,7 @@ class RecordsBackup:
         partition = record_partition(self._organisation, key)
         owner = record_owner(self._organisation, key)
         blobs_row = f"{BLOBS_ROW}{owner}"
-        gaps = set[int]()
+        gaps = Gaps()
         for _ in range(ATTEMPTS_MAX):
             latest = latest_item(self._index, partition)
             if latest is None:
@@ -133,11 +132,7 @@ class RecordsBackup:
             versions = _Versions(self._index.query(partition, before=number(parse_number(latest.sort) + 1)))
             row = self._catalogue.pack(partition, versions)
             if (gap := versions.missing(latest)) is not None:
-                # A version is freed only after the floor rose above it. So an attempt that begins without the version
-                # reads a floor above it. If the version is not below the floor, it is lost.
-                if gap in gaps:
-                    raise Corrupt("a version of a record is missing", record=id, version=gap)
-                gaps.add(gap)
+                gaps.add(partition, gap)
                 continue
             blobs = None
             if not versions.bodies and self._catalogue.base.row(blobs_row) is None:
