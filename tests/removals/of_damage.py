@@ -10,6 +10,7 @@ BACKUP = "src/stratalog/backups/backup.py"
 BACKUP_FAMILY = "src/stratalog/backups/family.py"
 BACKUP_RECORDS = "src/stratalog/backups/records.py"
 BACKED_UP = "tests/backups/test_damaged_items.py"
+LOST_BLOBS = "tests/backups/test_lost_blobs.py"
 MAINTAINED = "tests/maintenance/test_maintain.py"
 SWEPT = f"{MAINTAINED}::test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps"
 NOTED = "        except Corrupt as exc:\n            damage = damage or exc\n"
@@ -143,7 +144,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B748",
-        (Edit("src/stratalog/backups/gaps.py", "if (key, version) in self._found:", "if False:"),),
+        (Edit("src/stratalog/backups/gaps.py", "if (key, version) in self._earlier:", "if False:"),),
         (f"{BACKED_UP}::test_a_missing_entry_or_version_is_damage_and_no_conflict",),
     ),
     Removal(
@@ -306,7 +307,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BACKUP_RECORDS,
-                "return self._catalogue.copy_blobs(owner, with_base=True) if lost else blobs",
+                "return self._catalogue.with_base(owner, blobs) if lost else blobs",
                 "return blobs",
             ),
         ),
@@ -333,5 +334,40 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/documents/test_state_cache.py::test_a_floor_that_rises_while_a_state_is_loaded_is_read_again",),
+    ),
+    Removal(
+        "B760",
+        (Edit(BACKUP_FAMILY, "search.run(read.rows, read.retained)", "blobs"),),
+        (
+            f"{LOST_BLOBS}::test_a_lost_blob_of_a_log_is_a_failure_and_stays_in_later_backups",
+            f"{LOST_BLOBS}::test_the_first_backup_names_each_lost_blob_of_a_log",
+        ),
+    ),
+    Removal(
+        "B760",
+        (
+            Edit(
+                "src/stratalog/backups/references.py",
+                "return self._listed if is_sound else self._catalogue.with_base(self._owner, self._listed)",
+                "return self._listed",
+            ),
+        ),
+        (f"{LOST_BLOBS}::test_a_lost_blob_of_a_log_is_a_failure_and_stays_in_later_backups",),
+    ),
+    Removal(
+        "B760",
+        (
+            Edit(
+                "src/stratalog/backups/references.py",
+                "if self._only_new else set[bytes]()",
+                "if self._only_new and not catalogue else set[bytes]()",
+            ),
+        ),
+        (f"{LOST_BLOBS}::test_the_search_for_lost_blobs_reads_no_blob_that_the_previous_backup_has",),
+    ),
+    Removal(
+        "B761",
+        (Edit(BACKUP, "for made in (newest, begun) if made", "for made in (begun,) if made"),),
+        (f"{LOST_BLOBS}::test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_named",),
     ),
 )

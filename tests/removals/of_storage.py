@@ -337,7 +337,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B361",
-        (Edit("src/stratalog/backups/records.py", "copy_blobs(owner, with_base=True))", "copy_blobs(owner))"),),
+        (
+            Edit(
+                "src/stratalog/backups/records.py",
+                "self._catalogue.with_base(owner, self._catalogue.copy_blobs(owner))",
+                "self._catalogue.copy_blobs(owner)",
+            ),
+        ),
         (f"{CONTENDED}[True]",),
     ),
     Removal(

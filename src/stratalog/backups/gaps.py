@@ -16,10 +16,10 @@ class Gaps:
     """
 
     def __init__(self) -> None:
-        self._found = set[tuple[str, int]]()
+        self._earlier = set[tuple[str, int]]()
 
     def add(self, key: str, version: int) -> None:
         """Note a gap. Raises Corrupt if an earlier attempt found the same gap."""
-        if (key, version) in self._found:
+        if (key, version) in self._earlier:
             raise Corrupt("a version is missing", key=key, version=version)
-        self._found.add((key, version))
+        self._earlier.add((key, version))

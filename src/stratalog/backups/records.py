@@ -96,7 +96,9 @@ class RecordsBackup:
                 # A line and the first version are committed together: a line found after the version is a new one.
                 if next(items, None) is None or self._index.get(partition, id) is not None:
                     continue
-                self._catalogue.fail(item_key(partition, id), Corrupt.code, "the directory does not list a record with versions")
+                self._catalogue.fail(
+                    item_key(partition, id), Corrupt.code, "the directory does not list a record with versions"
+                )
             yield line
 
     def _line(self, partition: str, id: str, created_ms: int) -> Item:
@@ -160,20 +162,21 @@ class RecordsBackup:
         """Return the row ``blobs``. If it lacks blobs of the ``bodies``, they are failures, and the row returned also
         lists the base's blobs: the repository may have the only copy of a lost blob.
         """
+        lost = self._lost(owner, blobs, bodies)
+        self._catalogue.fail_lost(owner, lost)
+        return self._catalogue.with_base(owner, blobs) if lost else blobs
+
+    def _lost(self, owner: str, listed: bytes, bodies: Collection[BodyRef]) -> set[str]:
+        """Return the blobs of ``bodies`` that the row ``listed`` lacks."""
         needed = set[str]()
-        listed = {item.sort for item in self._catalogue.repository.items(owner, blobs)}
-        known = {item.sort for item in self._catalogue.base_blobs(owner)} if self._catalogue.is_base_complete else set()
-        if known <= listed:  # nothing is lost of the bodies that the base has
+        if self._catalogue.lists_all_of_base(owner, listed):
+            known = {item.sort for item in self._catalogue.base_blobs(owner)}
             bodies = [body for body in bodies if f"bodies/{body.address.hex()}" not in known]
         for body in bodies:
             with suppress(Corrupt):  # the manifest of a large body is lost, so its parts are unknown
-                for address in blob_addresses(self._environment.blobs, f"{owner}/bodies", body):
+                for address in blob_addresses(self._catalogue.readable, f"{owner}/bodies", body):
                     needed.add(f"bodies/{address.hex()}")
-        lost = needed - listed
-        for name in sorted(lost):
-            if (key := f"{owner}/{name}") not in self._catalogue.failures:
-                self._catalogue.fail(key, Corrupt.code, "a blob of a record is missing")
-        return self._catalogue.copy_blobs(owner, with_base=True) if lost else blobs
+        return self._catalogue.unlisted(owner, listed, needed)
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
         return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
@@ -201,7 +204,8 @@ class RecordsBackup:
     def _copy_blobs(self, key: RecordKey) -> None:
         """Copy the blobs of a record with a failure. List the base's blobs too, since the base's items may stay."""
         owner = record_owner(self._organisation, key)
-        self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner, with_base=True))
+        blobs = self._catalogue.with_base(owner, self._catalogue.copy_blobs(owner))
+        self._catalogue.put(f"{BLOBS_ROW}{owner}", blobs)
 
     def _put_failures(self, failures: list[Item], letters: Mapping[Attribute, Item]) -> None:
         """Put the failures that are unchanged since they were read, and their dead letters.

@@ -18,7 +18,7 @@ from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Delete, Index, Item, Put, Write, item_bytes
 
-__all__ = ["Mirror", "Written", "last_item"]
+__all__ = ["Mirror", "Written", "last_item", "missing"]
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ class Mirror:
         there = target_prefix or prefix
         ours = (there + stat.key.removeprefix(prefix) for stat in self.source.blobs.list(prefix))
         theirs = (stat.key for stat in self.target.blobs.list(there))
-        for keys in _grouped(_missing(ours, theirs), WORKERS):
+        for keys in _grouped(missing(ours, theirs), WORKERS):
             list(self._pool.map(self._copy_blob, [prefix + key.removeprefix(there) for key in keys], keys))
             self.written.blobs += len(keys)
             self._report(len(keys))
@@ -181,7 +181,7 @@ def _batches(writes: Iterator[Write]) -> Iterator[list[Write]]:
         yield batch
 
 
-def _missing(ours: Iterator[str], theirs: Iterator[str]) -> Iterator[str]:
+def missing(ours: Iterator[str], theirs: Iterator[str]) -> Iterator[str]:
     """Yield the keys in ``ours`` that are not in ``theirs``. Both inputs are in order."""
     there = next(theirs, None)
     for key in ours:

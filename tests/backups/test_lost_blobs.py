@@ -1,0 +1,100 @@
+"""A backup of a store that has lost blobs names these blobs, and keeps the copies of the previous backup."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+import stratalog
+from stratalog.maintenance.damage import blob_kind
+from stratalog.protocol import Mutation
+from stratalog.testing.clock import ManualClock
+from tests.backups.stores import Backups
+from tests.inline_store import open_inline
+from tests.maintenance.damage_sweep import needed_blobs
+from tests.maintenance.full_store import full_store
+from tests.maintenance.growing import SETTINGS
+
+
+@pytest.fixture
+def store() -> stratalog.Store:
+    return open_inline(settings=SETTINGS, clock=ManualClock())
+
+
+def lose(store: stratalog.Store, key: str) -> bytes:
+    """Delete a blob, and return its bytes."""
+    blobs = store.environment.blobs
+    body, stat = blobs.get(key), blobs.stat(key)
+    assert stat is not None
+    blobs.delete(key, stat.stamp)
+    return body
+
+
+def named(backups: Backups, store: stratalog.Store) -> list[str]:
+    """Make a backup, and return what its failures name, in order."""
+    return sorted(failure.what for failure in backups.make(store).manifest.failures)
+
+
+@pytest.mark.parametrize("kind", ["app snapshot part", "archive", "argument", "chunk", "entry body", "value"])
+def test_a_lost_blob_of_a_log_is_a_failure_and_stays_in_later_backups(kind: str) -> None:
+    store = full_store("memory:")
+    backups, draft = Backups(store.environment.clock), store.document("acme", "draft")
+    for name in ("events", "grid"):
+        store.fork_log(store.log("acme", name), f"{name} draft", store.log("acme", name).head().version)
+    keys = sorted(key for key in needed_blobs(store) if blob_kind(key) == kind)
+    backups.make(store)
+    bodies = {key: lose(store, key) for key in keys}
+    draft.put("later", "x")
+    for name in ("events", "grid"):
+        store.log("acme", f"{name} draft").append(stratalog.Event("later"))
+    for _ in range(2):
+        assert named(backups, store) == keys
+        assert {key: backups.view().environment.blobs.get(key) for key in keys} == bodies
+
+
+@pytest.mark.parametrize("kind", ["app snapshot part", "argument", "entry body", "value"])
+def test_the_first_backup_names_each_lost_blob_of_a_log(kind: str) -> None:
+    store = full_store("memory:")
+    keys = sorted(key for key in needed_blobs(store) if blob_kind(key) == kind)
+    for key in keys:
+        lose(store, key)
+    assert named(Backups(store.environment.clock), store) == keys
+
+
+def test_the_search_for_lost_blobs_reads_no_blob_that_the_previous_backup_has(store: stratalog.Store) -> None:
+    """The last change makes a snapshot, which shares most of its chunks with the snapshot before."""
+    backups, blobs, read = Backups(store.environment.clock), store.environment.blobs, list[str]()
+    document = store.create("acme", "plan")
+    mutations = [
+        Mutation(client="ada", name="put", args={"key": f"cells/{row}", "value": "x" * 50}) for row in range(400)
+    ]
+    for first in range(0, len(mutations), 100):
+        document.apply(mutations[first : first + 100])
+    backups.make(store)
+    known = {stat.key for stat in blobs.list("acme/")}
+    for _ in range(3):
+        document.put("cells/7", store.environment.clock.random_bytes(3_000).hex())
+    get = blobs.get
+
+    def watched(key: str) -> bytes:
+        read.append(key)
+        return get(key)
+
+    blobs.get = watched  # type: ignore[method-assign]
+    assert named(backups, store) == []
+    assert any("/chunks/" in key for key in read)
+    assert known.isdisjoint(read)
+
+
+def test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_named(store: stratalog.Store) -> None:
+    """The interrupted backup has not read the damaged log again, so it knows of no failure."""
+    backups = Backups(store.environment.clock)
+    store.create_log("acme", "plan").append(stratalog.Event("seen", store.environment.clock.random_bytes(20_000)))
+    [key] = needed_blobs(store)
+    lose(store, key)
+    assert named(backups, store) == [key]
+    repository = backups.repository()
+    repository.note_unfinished(
+        msgspec.structs.replace(repository.manifest(), id=repository.new_id(1, repository.manifest().id), failures=())
+    )
+    assert named(backups, store) == [key]
