@@ -139,18 +139,28 @@ def test_a_record_that_is_lost_after_its_read_is_backed_up_with_a_new_line(
         pytest.param(failures_partition("acme"), "dead%20a", "w", id="failures, w"),
         pytest.param(failures_partition("acme"), "dead%20a", "d", id="failures, d"),
         pytest.param(failures_partition("acme"), "dead%20a", "q", id="failures, q"),
+        pytest.param(failures_partition("acme"), "dead%20a", "x", id="failures, x"),
+        pytest.param(dead_letters_partition("acme"), "dead a", "x", id="dead letter, x"),
+        pytest.param(failures_partition("acme"), "dead%20a", "", id="failures"),
+        pytest.param(dead_letters_partition("acme"), "dead a", "", id="dead letter"),
     ],
 )
-def test_a_damaged_dead_letter_of_a_record_is_a_failure_of_the_backup(
+def test_a_damaged_dead_letter_of_a_record_is_a_failure_and_is_made_anew_from_its_twin(
     memory: stratalog.Store, partition: str, sort: str, name: str
 ) -> None:
+    """An item without a name is lost as a whole."""
     backups = Backups(memory.environment.clock)
     store_with_two_of_each(memory)
-    lose_attribute(memory, partition, sort, name)
+    wanted = told(memory)
+    if name:
+        lose_attribute(memory, partition, sort, name)
+    else:
+        memory.environment.index.commit([Delete(partition, sort)])
     [failure] = backups.make(memory).manifest.failures
     assert (failure.what, failure.code) == (f"{partition} {sort}", "corrupt")
     restored = backups.restored(backups.view())
-    assert [letter.id for letter in restored.records("acme").dead_letters()] == ["dead b"]
+    assert told(restored) == wanted
+    assert b"".join(restored.records("acme").open_dead_letter("dead a")) == b"x" * 20_000
 
 
 def test_a_damaged_version_or_segment_is_a_failure_and_the_rest_is_backed_up(memory: stratalog.Store) -> None:

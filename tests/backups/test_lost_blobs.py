@@ -98,3 +98,24 @@ def test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_nam
         msgspec.structs.replace(repository.manifest(), id=repository.new_id(1, repository.manifest().id), failures=())
     )
     assert named(backups, store) == [key]
+
+
+@pytest.mark.parametrize("has_versions", [False, True])
+def test_a_lost_body_of_a_record_s_failure_is_a_failure_and_stays_in_later_backups(
+    store: stratalog.Store, has_versions: bool
+) -> None:
+    """Each later backup lists the blobs of the record again."""
+    backups, records, body = Backups(store.environment.clock), store.records("acme"), b"f" * 20_000
+    if has_versions:
+        records.put("r", b"1" * 20_000)
+    records.fail("r", "unreadable", body=body)
+    blobs = store.environment.blobs
+    [key] = [stat.key for stat in blobs.list("acme/records/") if blobs.get(stat.key) == body]
+    backups.make(store)
+    lose(store, key)
+    if has_versions:
+        records.put("r", b"2" * 20_000)
+    for _ in range(2):
+        assert named(backups, store) == [key]
+        assert b"".join(backups.view().records("acme").open_dead_letter("r")) == body
+    assert named(Backups(store.environment.clock), store) == [key]

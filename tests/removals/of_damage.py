@@ -7,9 +7,11 @@ from tests.removals.removal import Edit, Removal
 __all__ = ["REMOVALS"]
 
 BACKUP = "src/stratalog/backups/backup.py"
+BACKUP_FAILURES = "src/stratalog/backups/failures.py"
 BACKUP_FAMILY = "src/stratalog/backups/family.py"
 BACKUP_RECORDS = "src/stratalog/backups/records.py"
 BACKED_UP = "tests/backups/test_damaged_items.py"
+OF_TWINS = f"{BACKED_UP}::test_a_damaged_dead_letter_of_a_record_is_a_failure_and_is_made_anew_from_its_twin"
 LOST_BLOBS = "tests/backups/test_lost_blobs.py"
 MAINTAINED = "tests/maintenance/test_maintain.py"
 SWEPT = f"{MAINTAINED}::test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps"
@@ -64,7 +66,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             f"{BACKED_UP}::test_a_damaged_directory_line_is_a_failure_and_the_backup_rebuilds_the_line",
-            f"{BACKED_UP}::test_a_damaged_dead_letter_of_a_record_is_a_failure_of_the_backup",
+            f"{BACKED_UP}::test_a_damaged_dead_letter_of_a_record_is_a_failure_and_is_made_anew_from_its_twin",
         ),
     ),
     Removal(
@@ -299,7 +301,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B755",
-        (Edit(BACKUP_RECORDS, "self._with_lost(owner, blobs, versions.bodies)", "blobs"),),
+        (
+            Edit(
+                BACKUP_RECORDS,
+                "self._with_lost(owner, blobs, versions.bodies, self._failures.bodies(key))",
+                "blobs",
+            ),
+        ),
         (f"{BACKED_UP}::test_a_lost_body_of_a_record_is_a_failure_and_stays_in_later_backups",),
     ),
     Removal(
@@ -307,7 +315,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BACKUP_RECORDS,
-                "return self._catalogue.with_base(owner, blobs) if lost else blobs",
+                "return blobs if is_sound else self._catalogue.with_base(owner, blobs)",
                 "return blobs",
             ),
         ),
@@ -369,5 +377,31 @@ REMOVALS: tuple[Removal, ...] = (
         "B761",
         (Edit(BACKUP, "for made in (newest, begun) if made", "for made in (begun,) if made"),),
         (f"{LOST_BLOBS}::test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_named",),
+    ),
+    Removal(
+        "B762",
+        (Edit(BACKUP_FAILURES, "            self._note_lost_bodies(key, pair)\n", ""),),
+        (f"{LOST_BLOBS}::test_a_lost_body_of_a_record_s_failure_is_a_failure_and_stays_in_later_backups",),
+    ),
+    Removal(
+        "B762",
+        (Edit(BACKUP_RECORDS, "not lost and not self._lost(owner, blobs, of_failures)", "not lost"),),
+        (f"{LOST_BLOBS}::test_a_lost_body_of_a_record_s_failure_is_a_failure_and_stays_in_later_backups",),
+    ),
+    Removal(
+        "B763",
+        (
+            Edit(
+                BACKUP_FAILURES,
+                "            return [self._lost(self._failures_partition, key, letter), letter]\n",
+                "            return []\n",
+            ),
+        ),
+        (OF_TWINS,),
+    ),
+    Removal(
+        "B763",
+        (Edit(BACKUP_FAILURES, "letter = self._lost_letter(key, failure)", "letter = None"),),
+        (OF_TWINS,),
     ),
 )

@@ -321,16 +321,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(
                 "src/stratalog/backups/records.py",
                 "            blobs = self._catalogue.copy_blobs(owner)\n",
-                "            self._copy_blobs_now(key)\n",
-            ),
-            Edit(
-                "src/stratalog/backups/records.py",
-                "    def _copy_blobs(self, key: RecordKey) -> None:\n",
-                "    def _copy_blobs_now(self, key: RecordKey) -> None:\n"
-                "        owner = record_owner(self._organisation, key)\n"
-                '        self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner))\n'
-                "\n"
-                "    def _copy_blobs(self, key: RecordKey) -> None:\n",
+                "            self._catalogue.put(blobs_row, self._catalogue.copy_blobs(owner))\n",
             ),
         ),
         (f"{CONTENDED}[False]",),
@@ -339,7 +330,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B361",
         (
             Edit(
-                "src/stratalog/backups/records.py",
+                "src/stratalog/backups/failures.py",
                 "self._catalogue.with_base(owner, self._catalogue.copy_blobs(owner))",
                 "self._catalogue.copy_blobs(owner)",
             ),

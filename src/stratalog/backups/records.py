@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
 
+from stratalog.backups.failures import FailuresBackup
 from stratalog.backups.family import history_row
 from stratalog.backups.format import BLOBS_ROW, ITEMS_ROW
 from stratalog.backups.gaps import Gaps
+from stratalog.backups.references import blobs_of_bodies
 from stratalog.backups.repository import COPIES
 from stratalog.backups.writer import BackupWriter, packed
 from stratalog.errors import Conflict, Corrupt, StratalogError
 from stratalog.keys import (
-    RecordKey,
-    dead_letters_partition,
     directory_partition,
     escape,
-    failures_partition,
     number,
     parse_number,
     record_key,
@@ -33,7 +31,7 @@ from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.maintenance.checkpoint import Checkpoint
 from stratalog.maintenance.damage import item_key
 from stratalog.maintenance.verification import HistoryName
-from stratalog.ports.index import Attribute, Item, required
+from stratalog.ports.index import Item, required
 from stratalog.records.floor import FLOOR_SORT, Floor, floor_from_item
 from stratalog.records.versions import BEFORE_VERSIONS, decode_ref, latest_item
 
@@ -54,19 +52,16 @@ class RecordsBackup:
         self._index = environment.index
         self._catalogue = catalogue
         self._organisation = organisation
+        self._failures = FailuresBackup(environment, catalogue, organisation)
         self.count = 0
 
     def read(self) -> None:
         """Read all records. A record that is damaged or keeps changing is a failure. Raises the errors of the ports."""
-        letters = {item.attributes["w"]: item for item in self._sound(dead_letters_partition(self._organisation))}
-        failures = list(self._sound(failures_partition(self._organisation)))
-        for item in failures:
-            if "x" in item.attributes:
-                self._copy_blobs(RecordKey(item.sort))
+        self._failures.copy_bodies()
         for shard in range(SHARDS[RECORDS]):
             partition = directory_partition(self._organisation, RECORDS, shard)
             self._catalogue.put_items(partition, self._read_shard(partition))
-        self._put_failures(failures, letters)
+        self._failures.put()
 
     def _read_shard(self, partition: str) -> Iterator[Item]:
         """Yield the lines of a directory shard. Put the record before its line, so every listed record exists."""
@@ -115,11 +110,6 @@ class RecordsBackup:
             pass
         return versions.created_ms
 
-    def _sound(self, partition: str) -> Iterator[Item]:
-        """Yield the items of a partition that are not damaged. A damaged item is a failure of the backup."""
-        listing = self._catalogue.list_sound(self._index, partition)
-        return (listed.item for listed in listing if listed.item is not None)
-
     def _read_record(self, id: str) -> int:
         """Put the rows of a record, and return the time of its oldest kept version. Raises Corrupt, Conflict."""
         key = record_key(id)
@@ -153,29 +143,29 @@ class RecordsBackup:
         history = HistoryName("record", self._organisation, id)
         line = Checkpoint(history, versions.origin, parse_number(latest.sort), required(latest, "ch")).line()
         if blobs is not None:
-            self._catalogue.put(blobs_row, self._with_lost(owner, blobs, versions.bodies))
+            self._catalogue.put(blobs_row, self._with_lost(owner, blobs, versions.bodies, self._failures.bodies(key)))
         self._catalogue.put(f"{ITEMS_ROW}{partition}", row)
         self._catalogue.put(history_row(history, f"{escape(self._organisation)}/{key}"), line.encode())
         return versions.created_ms
 
-    def _with_lost(self, owner: str, blobs: bytes, bodies: Collection[BodyRef]) -> bytes:
-        """Return the row ``blobs``. If it lacks blobs of the ``bodies``, they are failures, and the row returned also
-        lists the base's blobs: the repository may have the only copy of a lost blob.
+    def _with_lost(
+        self, owner: str, blobs: bytes, bodies: Collection[BodyRef], of_failures: Collection[BodyRef]
+    ) -> bytes:
+        """Return the row ``blobs``, with the base's blobs if it lacks blobs of the bodies.
+
+        Lost blobs of ``bodies`` are failures of the backup. A body of the record's failures may be collected meanwhile.
         """
         lost = self._lost(owner, blobs, bodies)
         self._catalogue.fail_lost(owner, lost)
-        return self._catalogue.with_base(owner, blobs) if lost else blobs
+        is_sound = not lost and not self._lost(owner, blobs, of_failures)
+        return blobs if is_sound else self._catalogue.with_base(owner, blobs)
 
     def _lost(self, owner: str, listed: bytes, bodies: Collection[BodyRef]) -> set[str]:
         """Return the blobs of ``bodies`` that the row ``listed`` lacks."""
-        needed = set[str]()
         if self._catalogue.lists_all_of_base(owner, listed):
             known = {item.sort for item in self._catalogue.base_blobs(owner)}
             bodies = [body for body in bodies if f"bodies/{body.address.hex()}" not in known]
-        for body in bodies:
-            with suppress(Corrupt):  # the manifest of a large body is lost, so its parts are unknown
-                for address in blob_addresses(self._catalogue.readable, f"{owner}/bodies", body):
-                    needed.add(f"bodies/{address.hex()}")
+        needed = blobs_of_bodies(self._catalogue.readable, owner, bodies)
         return self._catalogue.unlisted(owner, listed, needed)
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
@@ -200,28 +190,6 @@ class RecordsBackup:
         self._catalogue.fail(f"{self._organisation}/{id}", error.code, str(error))
         partition = record_partition(self._organisation, record_key(id))
         return self._catalogue.base.row(f"{ITEMS_ROW}{partition}") is not None
-
-    def _copy_blobs(self, key: RecordKey) -> None:
-        """Copy the blobs of a record with a failure. List the base's blobs too, since the base's items may stay."""
-        owner = record_owner(self._organisation, key)
-        blobs = self._catalogue.with_base(owner, self._catalogue.copy_blobs(owner))
-        self._catalogue.put(f"{BLOBS_ROW}{owner}", blobs)
-
-    def _put_failures(self, failures: list[Item], letters: Mapping[Attribute, Item]) -> None:
-        """Put the failures that are unchanged since they were read, and their dead letters.
-
-        A failure that was resolved meanwhile is left out, because its body may be collected. A dead letter is in two
-        partitions, which are read one after the other. The backup holds the dead letter only if both have it.
-        """
-        standing = {item.sort: item for item in self._sound(failures_partition(self._organisation))}
-        retained = [item for item in failures if standing.get(item.sort) == item]
-        retained = [item for item in retained if not item.attributes["d"] or item.attributes["w"] in letters]
-        dead = {item.attributes["w"] for item in retained if item.attributes["d"]}
-        self._catalogue.put_items(failures_partition(self._organisation), retained)
-        self._catalogue.put_items(
-            dead_letters_partition(self._organisation),
-            sorted((letter for id, letter in letters.items() if id in dead), key=lambda item: item.sort),
-        )
 
 
 class _Versions:

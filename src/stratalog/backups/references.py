@@ -1,21 +1,34 @@
-"""The blobs that the items of a family refer to, compared with the blobs that a backup lists."""
+"""The blobs that items of a backup refer to, and the search for those that the backup lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from stratalog.backups.format import ITEMS_ROW
 from stratalog.backups.writer import BackupWriter
-from stratalog.errors import StratalogError
+from stratalog.errors import Corrupt, StratalogError
 from stratalog.limits import COLLECT_CANDIDATES_MAX, COLLECT_CHUNKS_SEEN_MAX
+from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.environment import Environment
 from stratalog.maintenance.damage import shape_fault
 from stratalog.maintenance.marks import Marking, Reached
+from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Item
 
-__all__ = ["LostBlobs"]
+__all__ = ["LostBlobs", "blobs_of_bodies"]
 
 CHUNKS = "chunks/"
+
+
+def blobs_of_bodies(blobs: Blobs, owner: str, bodies: Iterable[BodyRef]) -> set[str]:
+    """Return the keys, without the owner, of the blobs of bodies. The parts of a lost manifest are unknown."""
+    names = set[str]()
+    for body in bodies:
+        with suppress(Corrupt):
+            for address in blob_addresses(blobs, f"{owner}/bodies", body):
+                names.add(f"bodies/{address.hex()}")
+    return names
 
 
 class LostBlobs:

@@ -137,14 +137,13 @@ class BackupWriter:
         return next(missing(base, self._names(owner, listed)), None) is None
 
     def fail_lost(self, owner: str, names: Collection[str]) -> None:
-        """Note that blobs of an owner are missing. A damaged blob is a failure already."""
+        """Note that blobs of an owner are missing."""
         for key in sorted(f"{owner}/{name}" for name in names):
-            if key not in self.failures:
-                self.fail(key, Corrupt.code, "an item refers to a missing blob")
+            self.fail(key, Corrupt.code, "an item refers to a missing blob")
 
     def fail(self, what: str, code: str, message: str) -> None:
-        """Note that a part could not be read."""
-        self.failures[what] = BackupFailure(what, code, message)
+        """Note that a part could not be read. The first failure of a part stays."""
+        self.failures.setdefault(what, BackupFailure(what, code, message))
 
     def list_sound(self, index: Index, partition: str) -> Iterator[ListedItem]:
         """Yield the items of a partition. A damaged item is None and a failure of the backup; its sort key is known."""
