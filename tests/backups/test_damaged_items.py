@@ -323,6 +323,46 @@ def test_a_lost_body_of_a_record_is_a_failure_and_stays_in_later_backups(memory:
     assert Backups(memory.environment.clock).make(memory).manifest.failures == failures
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("name", ["b", "c", "ch", "h", "n", "p", "t", "u", "w"])
+def test_a_version_that_lost_an_attribute_is_a_failure_and_stays_as_in_the_previous_backup(
+    memory: stratalog.Store, name: str, version: int
+) -> None:
+    backups, records = Backups(memory.environment.clock), memory.records("acme")
+    for body in (b"1", b"2"):
+        records.put("r", body, source_time_ms=5, metadata={"a": 1}, principal="ada")
+    wanted = [records.get("r", each) for each in (1, 2)]
+    backups.make(memory)
+    sort, partition = number(version), record_partition("acme", record_key("r"))
+    lose_attribute(memory, partition, sort, name)
+    if version == 1:  # the record changes, too
+        records.put("r", b"3")
+    for _ in range(2):
+        assert [failure.what for failure in backups.make(memory).manifest.failures] == [f"{partition} {sort}"]
+        backup = backups.view().records("acme")
+        assert [backup.get("r", each) for each in (1, 2)] == wanted
+
+
+def test_the_first_backup_names_a_version_that_lost_an_attribute(memory: stratalog.Store) -> None:
+    """The damaged version is copied as it is."""
+    records, partition = memory.records("acme"), record_partition("acme", record_key("r"))
+    for body in (b"1", b"2"):
+        records.put("r", body)
+    lose_attribute(memory, partition, number(1), "w")
+    [failure] = Backups(memory.environment.clock).make(memory).manifest.failures
+    assert (failure.what, failure.code) == (f"{partition} {number(1)}", "corrupt")
+
+
+def test_a_redaction_after_the_previous_backup_is_no_failure(memory: stratalog.Store) -> None:
+    backups, records = Backups(memory.environment.clock), memory.records("acme")
+    for body in (b"1", b"2"):
+        records.put("r", body, source_time_ms=5, metadata={"a": 1})
+    backups.make(memory)
+    records.redact("r", 1)
+    assert backups.make(memory).manifest.failures == ()
+    assert backups.view().records("acme").stat("r", 1).redacted
+
+
 @pytest.mark.parametrize("name", ["c", "r"])
 def test_a_damaged_segment_record_does_not_replace_the_record_in_the_previous_backup(
     memory: stratalog.Store, name: str

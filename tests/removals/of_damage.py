@@ -404,4 +404,29 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(BACKUP_FAILURES, "letter = self._lost_letter(key, failure)", "letter = None"),),
         (OF_TWINS,),
     ),
+    Removal(
+        "B764",
+        (
+            Edit(
+                BACKUP_RECORDS, "                complete |= in_base\n                continue\n", "                pass\n"
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_version_that_lost_an_attribute_is_a_failure_and_stays_as_in_the_previous_backup",),
+    ),
+    Removal(
+        "B764",
+        (Edit(BACKUP_RECORDS, " | versions.faults).items()", ").items()"),),
+        (f"{BACKED_UP}::test_the_first_backup_names_a_version_that_lost_an_attribute",),
+    ),
+    Removal(
+        "B764",
+        (
+            Edit(
+                BACKUP_RECORDS,
+                "item.attributes.items() < known.attributes.items()",
+                "item != known and item.sort not in self._catalogue.failures",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_redaction_after_the_previous_backup_is_no_failure",),
+    ),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import merge
-from itertools import groupby
-from operator import itemgetter
+from itertools import groupby, pairwise
+from operator import attrgetter, itemgetter
 
 from stratalog.backups.failures import FailuresBackup
 from stratalog.backups.family import history_row
@@ -29,7 +29,7 @@ from stratalog.log.directory import RECORDS, SHARDS, directory_put
 from stratalog.log.environment import Environment
 from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.maintenance.checkpoint import Checkpoint
-from stratalog.maintenance.damage import item_key
+from stratalog.maintenance.damage import item_key, shape_fault
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Item, required
 from stratalog.records.floor import FLOOR_SORT, Floor, floor_from_item
@@ -116,15 +116,18 @@ class RecordsBackup:
         partition = record_partition(self._organisation, key)
         owner = record_owner(self._organisation, key)
         blobs_row = f"{BLOBS_ROW}{owner}"
-        gaps = Gaps()
+        gaps, complete = Gaps(), dict[str, Item]()
         for _ in range(ATTEMPTS_MAX):
             latest = latest_item(self._index, partition)
             if latest is None:
                 raise Corrupt("a listed record has no version", organisation=self._organisation, record=id)
-            versions = _Versions(self._index.query(partition, before=number(parse_number(latest.sort) + 1)))
+            versions = _Versions(self._items(partition, latest, complete))
             row = self._catalogue.pack(partition, versions)
             if (gap := versions.missing(latest)) is not None:
                 gaps.add(partition, gap)
+                continue
+            if in_base := {item.sort: item for item in self._complete_in_base(partition, row)}:
+                complete |= in_base
                 continue
             blobs = None
             if not versions.bodies and self._catalogue.base.row(blobs_row) is None:
@@ -135,18 +138,38 @@ class RecordsBackup:
                 break
             blobs = self._catalogue.copy_blobs(owner)
             # If the items are unchanged, they referred to the blobs all the time, so no blob was collected meanwhile.
-            if packed(self._index.query(partition, before=number(parse_number(latest.sort) + 1))) == row:
+            if packed(self._items(partition, latest, complete)) == row:
                 break
         else:
             # No row was put, so the base's rows stay. A new list of blobs could lack blobs that the base's items need.
             raise Conflict("a record kept changing while it was read for a backup", record=id)
         history = HistoryName("record", self._organisation, id)
-        line = Checkpoint(history, versions.origin, parse_number(latest.sort), required(latest, "ch")).line()
+        line = Checkpoint(history, versions.origin, parse_number(latest.sort), required(versions.last, "ch")).line()
+        for sort, fault in (dict.fromkeys(complete, "a version has lost attributes") | versions.faults).items():
+            self._catalogue.fail(item_key(partition, sort), Corrupt.code, fault)
         if blobs is not None:
             self._catalogue.put(blobs_row, self._with_lost(owner, blobs, versions.bodies, self._failures.bodies(key)))
         self._catalogue.put(f"{ITEMS_ROW}{partition}", row)
         self._catalogue.put(history_row(history, f"{escape(self._organisation)}/{key}"), line.encode())
         return versions.created_ms
+
+    def _items(self, partition: str, latest: Item, complete: Mapping[str, Item]) -> Iterator[Item]:
+        """Yield the items of a record up to ``latest``, with the versions ``complete`` in place of the source's."""
+        for item in self._index.query(partition, before=number(parse_number(latest.sort) + 1)):
+            yield complete.get(item.sort, item)
+
+    def _complete_in_base(self, partition: str, row: bytes) -> Iterator[Item]:
+        """Yield the base's version for each version in ``row`` that has only some of its attributes.
+
+        Only a redaction changes a version, and it changes other attributes too. So the source has lost attributes.
+        """
+        base = self._catalogue.base
+        if base.row(f"{ITEMS_ROW}{partition}") not in (None, row):
+            ours = self._catalogue.repository.items(partition, row, after=BEFORE_VERSIONS)
+            both = merge(ours, base.query(partition, after=BEFORE_VERSIONS), key=attrgetter("sort"))
+            for item, known in pairwise(both):
+                if item.sort == known.sort and item.attributes.items() < known.attributes.items():
+                    yield known
 
     def _with_lost(
         self, owner: str, blobs: bytes, bodies: Collection[BodyRef], of_failures: Collection[BodyRef]
@@ -195,7 +218,8 @@ class RecordsBackup:
 class _Versions:
     """Yields the items of a record.
 
-    Notes the origin, the time of the first version, the bodies in blobs, and the first missing version.
+    Notes the origin, the time of the first version, the bodies in blobs, the damaged versions, the first missing
+    version and the last.
     """
 
     def __init__(self, items: Iterator[Item]) -> None:
@@ -203,6 +227,10 @@ class _Versions:
         self._floor = Floor()
         self._gap: int | None = None
         self._next = 0
+        self.last = Item("", "", {})
+        self.faults: dict[str, str] = {}
+        """The faults of the damaged versions, by sort."""
+
         self.bodies: set[BodyRef] = set()
         self.origin = ""
         self.created_ms = 0
@@ -229,14 +257,17 @@ class _Versions:
         return self._next or self._floor.version
 
     def _note(self, item: Item) -> None:
-        version = parse_number(item.sort)
-        self.created_ms = self.created_ms or int(item.attributes.get("c", 0))
+        version, fault = parse_number(item.sort), shape_fault(item)
+        self.created_ms = self.created_ms or (0 if fault else int(required(item, "c")))
         if version < self._floor.version:
             return
         if self._gap is None and version != self._expected():
             self._gap = self._expected()
         self._next = version + 1
-        if "x" in item.attributes:
+        self.last = item
+        if fault:
+            self.faults[item.sort] = fault
+        elif "x" in item.attributes:
             self.bodies.add(decode_ref(item.attributes["x"]))
         if version == 1:
             self.origin = str(item.attributes.get("og", ""))
