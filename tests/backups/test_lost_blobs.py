@@ -6,7 +6,11 @@ import msgspec
 import pytest
 
 import stratalog
+from stratalog.backups.restore import restore_store
+from stratalog.errors import Conflict
+from stratalog.keys import COPY_PARTITION
 from stratalog.maintenance.damage import blob_kind
+from stratalog.maintenance.store_copy import copy_store
 from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
@@ -119,3 +123,61 @@ def test_a_lost_body_of_a_record_s_failure_is_a_failure_and_stays_in_later_backu
         assert named(backups, store) == [key]
         assert b"".join(backups.view().records("acme").open_dead_letter("r")) == body
     assert named(Backups(store.environment.clock), store) == [key]
+
+
+def store_with_large_bodies(store: stratalog.Store) -> list[str]:
+    """Create two logs and two records. Return the keys of the blobs of one log and one record."""
+    for name in ("lost", "kept"):
+        store.create_log("acme", name).append(stratalog.Event("seen", store.environment.clock.random_bytes(20_000)))
+        store.records("acme").put(name, store.environment.clock.random_bytes(20_000))
+    return [stat.key for stat in store.environment.blobs.list("acme/") if "/kept" not in stat.key]
+
+
+def is_restored(store: stratalog.Store, source: stratalog.Store) -> bool:
+    """Return whether a store has the intact log and record, and no mark of an unfinished restoration."""
+    answers = [(of.log("acme", "kept").entry(1), of.records("acme").get("kept")) for of in (store, source)]
+    return answers[0] == answers[1] and not list(store.environment.index.query(COPY_PARTITION))
+
+
+def test_a_restoration_names_lost_blobs_and_restores_the_rest(store: stratalog.Store) -> None:
+    backups, target = Backups(store.environment.clock), open_inline(settings=SETTINGS)
+    lost = store_with_large_bodies(store)
+    for key in lost:
+        lose(store, key)
+    backups.make(store)
+    report = restore_store(backups.view(), target, "a")
+    assert [(failure.what, failure.key) for failure in report.failures] == [("acme/lost", key) for key in lost]
+    assert is_restored(target, store)
+
+
+def test_a_restoration_names_lost_copies_and_restores_the_rest(store: stratalog.Store) -> None:
+    """The damage is in the repository."""
+    backups, target = Backups(store.environment.clock), open_inline(settings=SETTINGS)
+    lost = store_with_large_bodies(store)
+    backups.make(store)
+    for stat in list(backups.blobs.list("!backup/blobs/")):
+        if any(key in stat.key for key in lost):
+            backups.blobs.delete(stat.key, stat.stamp)
+    report = restore_store(backups.view(), target, "a")
+    assert {failure.what for failure in report.failures} == {*lost, "acme/lost"}
+    assert is_restored(target, store)
+
+
+def test_a_restoration_whose_backup_is_pruned_meanwhile_stays_unfinished(store: stratalog.Store) -> None:
+    backups, target = Backups(store.environment.clock), open_inline(settings=SETTINGS)
+    store_with_large_bodies(store)
+    id, view, repository = backups.make(store).manifest.id, backups.view(), backups.repository()
+    for folder in ("manifests", "blobs"):
+        for stat in list(backups.blobs.list(f"!backup/{folder}/")):
+            backups.blobs.delete(stat.key, stat.stamp)
+    with pytest.raises(Conflict, match="pruned"):
+        restore_store(view, target, "a", require_backup=lambda: repository.require_backup(id))
+    assert list(target.environment.index.query(COPY_PARTITION))
+
+
+def test_a_copy_names_lost_blobs_and_copies_the_rest(store: stratalog.Store) -> None:
+    target, lost = open_inline(settings=SETTINGS), store_with_large_bodies(store)
+    for key in lost:
+        lose(store, key)
+    assert [failure.key for failure in copy_store(store, target).failures] == lost
+    assert is_restored(target, store)

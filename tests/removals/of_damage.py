@@ -408,7 +408,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B764",
         (
             Edit(
-                BACKUP_RECORDS, "                complete |= in_base\n                continue\n", "                pass\n"
+                BACKUP_RECORDS,
+                "                complete |= in_base\n                continue\n",
+                "                pass\n",
             ),
         ),
         (f"{BACKED_UP}::test_a_version_that_lost_an_attribute_is_a_failure_and_stays_as_in_the_previous_backup",),
@@ -428,5 +430,52 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{BACKED_UP}::test_a_redaction_after_the_previous_backup_is_no_failure",),
+    ),
+    Removal(
+        "B765",
+        (
+            Edit(
+                "src/stratalog/maintenance/copy_check.py",
+                'fail(f"{organisation}/{name}", exc)',
+                "raise",
+            ),
+        ),
+        (
+            f"{LOST_BLOBS}::test_a_restoration_names_lost_blobs_and_restores_the_rest",
+            f"{LOST_BLOBS}::test_a_copy_names_lost_blobs_and_copies_the_rest",
+            "tests/cli/test_backups.py::test_a_lost_entry_body_is_named_by_each_command_that_copies_it",
+        ),
+    ),
+    Removal(
+        "B765",
+        (
+            Edit(
+                "src/stratalog/maintenance/mirror.py",
+                "            self._fail(source_key, exc)\n",
+                "            raise exc\n",
+            ),
+        ),
+        (f"{LOST_BLOBS}::test_a_restoration_names_lost_copies_and_restores_the_rest",),
+    ),
+    Removal(
+        "B765",
+        (Edit("src/stratalog/backups/restore.py", "    if report.failures:\n        require_backup()\n", ""),),
+        (f"{LOST_BLOBS}::test_a_restoration_whose_backup_is_pruned_meanwhile_stays_unfinished",),
+    ),
+    Removal(
+        "B766",
+        (
+            Edit(
+                "src/stratalog/cli/backups.py",
+                "[failure for failure in _not_held(manifest, source) if failure.what.startswith(owner)]",
+                "list[BackupFailure]()",
+            ),
+        ),
+        ("tests/cli/test_backups.py::test_a_lost_entry_body_is_named_by_each_command_that_copies_it",),
+    ),
+    Removal(
+        "B766",
+        (Edit("src/stratalog/cli/backups.py", "[*done.failures, *_not_held(manifest, source)]", "[*done.failures]"),),
+        ("tests/cli/test_backups.py::test_a_lost_entry_body_is_named_by_each_command_that_copies_it",),
     ),
 )
