@@ -72,7 +72,11 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B468",
         (
-            Edit("src/stratalog/backups/records.py", 'required(latest, "ch")', 'bytes(latest.attributes["ch"])'),
+            Edit(
+                "src/stratalog/backups/records.py",
+                'required(versions.last, "ch")',
+                'bytes(versions.last.attributes["ch"])',
+            ),
             Edit("src/stratalog/backups/family.py", 'if required(item, "m")', 'if item.attributes["m"]'),
         ),
         (f"{BACKED_UP}::test_a_damaged_version_or_segment_is_a_failure_and_the_rest_is_backed_up",),
