@@ -351,7 +351,7 @@ def test_verification_accepts_a_backup_and_reports_each_damaged_or_missing_objec
     assert verify_backup(backups.repository(), backups.repository().manifest()).findings == ()
 
 
-@pytest.mark.parametrize("folder", ["chunks", "packs", "blobs"])
+@pytest.mark.parametrize("folder", ["chunks", "packs"])
 def test_a_lost_object_of_a_repository_is_damage_for_each_call_that_reads_it(
     memory: stratalog.Store, folder: str
 ) -> None:

@@ -139,18 +139,28 @@ def test_a_record_that_is_lost_after_its_read_is_backed_up_with_a_new_line(
         pytest.param(failures_partition("acme"), "dead%20a", "w", id="failures, w"),
         pytest.param(failures_partition("acme"), "dead%20a", "d", id="failures, d"),
         pytest.param(failures_partition("acme"), "dead%20a", "q", id="failures, q"),
+        pytest.param(failures_partition("acme"), "dead%20a", "x", id="failures, x"),
+        pytest.param(dead_letters_partition("acme"), "dead a", "x", id="dead letter, x"),
+        pytest.param(failures_partition("acme"), "dead%20a", "", id="failures"),
+        pytest.param(dead_letters_partition("acme"), "dead a", "", id="dead letter"),
     ],
 )
-def test_a_damaged_dead_letter_of_a_record_is_a_failure_of_the_backup(
+def test_a_damaged_dead_letter_of_a_record_is_a_failure_and_is_made_anew_from_its_twin(
     memory: stratalog.Store, partition: str, sort: str, name: str
 ) -> None:
+    """An item without a name is lost as a whole."""
     backups = Backups(memory.environment.clock)
     store_with_two_of_each(memory)
-    lose_attribute(memory, partition, sort, name)
+    wanted = told(memory)
+    if name:
+        lose_attribute(memory, partition, sort, name)
+    else:
+        memory.environment.index.commit([Delete(partition, sort)])
     [failure] = backups.make(memory).manifest.failures
     assert (failure.what, failure.code) == (f"{partition} {sort}", "corrupt")
     restored = backups.restored(backups.view())
-    assert [letter.id for letter in restored.records("acme").dead_letters()] == ["dead b"]
+    assert told(restored) == wanted
+    assert b"".join(restored.records("acme").open_dead_letter("dead a")) == b"x" * 20_000
 
 
 def test_a_damaged_version_or_segment_is_a_failure_and_the_rest_is_backed_up(memory: stratalog.Store) -> None:
@@ -311,6 +321,46 @@ def test_a_lost_body_of_a_record_is_a_failure_and_stays_in_later_backups(memory:
         assert [(failure.what, failure.code) for failure in failures] == [(stat.key, "corrupt") for stat in lost]
         assert backups.view().records("acme").get("r", 1).body == body
     assert Backups(memory.environment.clock).make(memory).manifest.failures == failures
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("name", ["b", "c", "ch", "h", "n", "p", "t", "u", "w"])
+def test_a_version_that_lost_an_attribute_is_a_failure_and_stays_as_in_the_previous_backup(
+    memory: stratalog.Store, name: str, version: int
+) -> None:
+    backups, records = Backups(memory.environment.clock), memory.records("acme")
+    for body in (b"1", b"2"):
+        records.put("r", body, source_time_ms=5, metadata={"a": 1}, principal="ada")
+    wanted = [records.get("r", each) for each in (1, 2)]
+    backups.make(memory)
+    sort, partition = number(version), record_partition("acme", record_key("r"))
+    lose_attribute(memory, partition, sort, name)
+    if version == 1:  # the record changes, too
+        records.put("r", b"3")
+    for _ in range(2):
+        assert [failure.what for failure in backups.make(memory).manifest.failures] == [f"{partition} {sort}"]
+        backup = backups.view().records("acme")
+        assert [backup.get("r", each) for each in (1, 2)] == wanted
+
+
+def test_the_first_backup_names_a_version_that_lost_an_attribute(memory: stratalog.Store) -> None:
+    """The damaged version is copied as it is."""
+    records, partition = memory.records("acme"), record_partition("acme", record_key("r"))
+    for body in (b"1", b"2"):
+        records.put("r", body)
+    lose_attribute(memory, partition, number(1), "w")
+    [failure] = Backups(memory.environment.clock).make(memory).manifest.failures
+    assert (failure.what, failure.code) == (f"{partition} {number(1)}", "corrupt")
+
+
+def test_a_redaction_after_the_previous_backup_is_no_failure(memory: stratalog.Store) -> None:
+    backups, records = Backups(memory.environment.clock), memory.records("acme")
+    for body in (b"1", b"2"):
+        records.put("r", body, source_time_ms=5, metadata={"a": 1})
+    backups.make(memory)
+    records.redact("r", 1)
+    assert backups.make(memory).manifest.failures == ()
+    assert backups.view().records("acme").stat("r", 1).redacted
 
 
 @pytest.mark.parametrize("name", ["c", "r"])

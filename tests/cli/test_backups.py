@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -154,7 +155,21 @@ def test_a_backup_of_a_damaged_store_is_made_and_exits_with_6(budget: Run) -> No
     [blob] = Path("store/blobs/acme/records/large/bodies").glob("*.zst")
     blob.write_bytes(b"broken")
     assert "acme/records/large" in budget("backup", "b", code=6).stderr
-    budget("restore", "b", "--store", "new", code=6)
+    assert "acme/records/large" in budget("restore", "b", "--store", "new", code=6).stderr
+
+
+def test_a_lost_entry_body_is_named_by_each_command_that_copies_it(budget: Run) -> None:
+    """Each command ends with exit code 6, and copies the rest."""
+    with stratalog.open("store") as store:
+        store.create_log("acme", "events").append(stratalog.Event("seen", Random(1).randbytes(200_000)))
+    [blob] = Path("store/blobs").glob("acme/events@*/bodies/*.zst")
+    blob.unlink()
+    key = blob.name.partition(".")[0]
+    assert "acme/events" in budget("backup", "b", code=6).stderr
+    shown = json.loads(budget("restore", "b", "--store", "new", "--json", code=6).stdout)
+    assert f"/bodies/{key}" in " ".join(failure["what"] for failure in shown["failures"])
+    assert "acme/events" in budget("restore", "b", "--name", "acme/events", "--as", "again", code=6).stderr
+    assert "acme/events" in budget("copy", "store", "copied", code=6).stderr
 
 
 def ids(run: Run, place: str) -> list[str]:

@@ -321,7 +321,7 @@ def _is_needed(store: stratalog.Store, target: StoredObject) -> bool:
     store needs the record and the entries of the segment.
     """
     if target.item is None:
-        return target.key in _needed_blobs(store)
+        return target.key in needed_blobs(store)
     item, index = target.item, store.environment.index
     if target.kind == "record version":
         id = item.partition.rpartition("/")[2]
@@ -346,7 +346,7 @@ def _lives(store: stratalog.Store, partition: str) -> bool:
     return record is not None and partition.startswith(f"{record.prefix}/") and not record.deleted_ms
 
 
-def _needed_blobs(store: stratalog.Store) -> set[str]:
+def needed_blobs(store: stratalog.Store) -> set[str]:
     environment = store.environment
     needed: set[str] = set()
     for listing in store.list("acme"):

@@ -7,9 +7,12 @@ from tests.removals.removal import Edit, Removal
 __all__ = ["REMOVALS"]
 
 BACKUP = "src/stratalog/backups/backup.py"
+BACKUP_FAILURES = "src/stratalog/backups/failures.py"
 BACKUP_FAMILY = "src/stratalog/backups/family.py"
 BACKUP_RECORDS = "src/stratalog/backups/records.py"
 BACKED_UP = "tests/backups/test_damaged_items.py"
+OF_TWINS = f"{BACKED_UP}::test_a_damaged_dead_letter_of_a_record_is_a_failure_and_is_made_anew_from_its_twin"
+LOST_BLOBS = "tests/backups/test_lost_blobs.py"
 MAINTAINED = "tests/maintenance/test_maintain.py"
 SWEPT = f"{MAINTAINED}::test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps"
 NOTED = "        except Corrupt as exc:\n            damage = damage or exc\n"
@@ -63,13 +66,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             f"{BACKED_UP}::test_a_damaged_directory_line_is_a_failure_and_the_backup_rebuilds_the_line",
-            f"{BACKED_UP}::test_a_damaged_dead_letter_of_a_record_is_a_failure_of_the_backup",
+            f"{BACKED_UP}::test_a_damaged_dead_letter_of_a_record_is_a_failure_and_is_made_anew_from_its_twin",
         ),
     ),
     Removal(
         "B468",
         (
-            Edit("src/stratalog/backups/records.py", 'required(latest, "ch")', 'bytes(latest.attributes["ch"])'),
+            Edit(
+                "src/stratalog/backups/records.py",
+                'required(versions.last, "ch")',
+                'bytes(versions.last.attributes["ch"])',
+            ),
             Edit("src/stratalog/backups/family.py", 'if required(item, "m")', 'if item.attributes["m"]'),
         ),
         (f"{BACKED_UP}::test_a_damaged_version_or_segment_is_a_failure_and_the_rest_is_backed_up",),
@@ -143,12 +150,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B748",
-        (Edit(BACKUP_FAMILY, "if exc.gap in gaps:", "if False:"),),
-        (f"{BACKED_UP}::test_a_missing_entry_or_version_is_damage_and_no_conflict",),
-    ),
-    Removal(
-        "B748",
-        (Edit(BACKUP_RECORDS, "if gap in gaps:", "if False:"),),
+        (Edit("src/stratalog/backups/gaps.py", "if (key, version) in self._earlier:", "if False:"),),
         (f"{BACKED_UP}::test_a_missing_entry_or_version_is_damage_and_no_conflict",),
     ),
     Removal(
@@ -233,8 +235,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BACKUP_RECORDS,
-                "UNLISTED) for line in self._catalogue.base.query(partition))",
-                "UNLISTED) for line in ())",
+                "ListedItem(line.sort, None)) for line in self._catalogue.base.query(partition))",
+                "ListedItem(line.sort, None)) for line in ())",
             ),
         ),
         (f"{BACKED_UP}::test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line",),
@@ -303,7 +305,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B755",
-        (Edit(BACKUP_RECORDS, "self._with_lost(owner, blobs, versions.bodies)", "blobs"),),
+        (
+            Edit(
+                BACKUP_RECORDS,
+                "self._with_lost(owner, blobs, versions.bodies, self._failures.bodies(key))",
+                "blobs",
+            ),
+        ),
         (f"{BACKED_UP}::test_a_lost_body_of_a_record_is_a_failure_and_stays_in_later_backups",),
     ),
     Removal(
@@ -311,7 +319,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BACKUP_RECORDS,
-                "return self._catalogue.copy_blobs(owner, with_base=True) if lost else blobs",
+                "return blobs if is_sound else self._catalogue.with_base(owner, blobs)",
                 "return blobs",
             ),
         ),
@@ -338,5 +346,140 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/documents/test_state_cache.py::test_a_floor_that_rises_while_a_state_is_loaded_is_read_again",),
+    ),
+    Removal(
+        "B760",
+        (Edit(BACKUP_FAMILY, "search.run(read.rows, read.retained)", "blobs"),),
+        (
+            f"{LOST_BLOBS}::test_a_lost_blob_of_a_log_is_a_failure_and_stays_in_later_backups",
+            f"{LOST_BLOBS}::test_the_first_backup_names_each_lost_blob_of_a_log",
+        ),
+    ),
+    Removal(
+        "B760",
+        (
+            Edit(
+                "src/stratalog/backups/references.py",
+                "return self._listed if is_sound else self._catalogue.with_base(self._owner, self._listed)",
+                "return self._listed",
+            ),
+        ),
+        (f"{LOST_BLOBS}::test_a_lost_blob_of_a_log_is_a_failure_and_stays_in_later_backups",),
+    ),
+    Removal(
+        "B760",
+        (
+            Edit(
+                "src/stratalog/backups/references.py",
+                "if self._only_new else set[bytes]()",
+                "if self._only_new and not catalogue else set[bytes]()",
+            ),
+        ),
+        (f"{LOST_BLOBS}::test_the_search_for_lost_blobs_reads_no_blob_that_the_previous_backup_has",),
+    ),
+    Removal(
+        "B761",
+        (Edit(BACKUP, "for made in (newest, begun) if made", "for made in (begun,) if made"),),
+        (f"{LOST_BLOBS}::test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_named",),
+    ),
+    Removal(
+        "B762",
+        (Edit(BACKUP_FAILURES, "            self._note_lost_bodies(key, pair)\n", ""),),
+        (f"{LOST_BLOBS}::test_a_lost_body_of_a_record_s_failure_is_a_failure_and_stays_in_later_backups",),
+    ),
+    Removal(
+        "B762",
+        (Edit(BACKUP_RECORDS, "not lost and not self._lost(owner, blobs, of_failures)", "not lost"),),
+        (f"{LOST_BLOBS}::test_a_lost_body_of_a_record_s_failure_is_a_failure_and_stays_in_later_backups",),
+    ),
+    Removal(
+        "B763",
+        (
+            Edit(
+                BACKUP_FAILURES,
+                "            return [self._lost(self._failures_partition, key, letter), letter]\n",
+                "            return []\n",
+            ),
+        ),
+        (OF_TWINS,),
+    ),
+    Removal(
+        "B763",
+        (Edit(BACKUP_FAILURES, "letter = self._lost_letter(key, failure)", "letter = None"),),
+        (OF_TWINS,),
+    ),
+    Removal(
+        "B764",
+        (
+            Edit(
+                BACKUP_RECORDS,
+                "                complete |= in_base\n                continue\n",
+                "                pass\n",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_version_that_lost_an_attribute_is_a_failure_and_stays_as_in_the_previous_backup",),
+    ),
+    Removal(
+        "B764",
+        (Edit(BACKUP_RECORDS, " | versions.faults).items()", ").items()"),),
+        (f"{BACKED_UP}::test_the_first_backup_names_a_version_that_lost_an_attribute",),
+    ),
+    Removal(
+        "B764",
+        (
+            Edit(
+                BACKUP_RECORDS,
+                "item.attributes.items() < known.attributes.items()",
+                "item != known and item.sort not in self._catalogue.failures",
+            ),
+        ),
+        (f"{BACKED_UP}::test_a_redaction_after_the_previous_backup_is_no_failure",),
+    ),
+    Removal(
+        "B765",
+        (
+            Edit(
+                "src/stratalog/maintenance/copy_check.py",
+                'fail(f"{organisation}/{name}", exc)',
+                "raise",
+            ),
+        ),
+        (
+            f"{LOST_BLOBS}::test_a_restoration_names_lost_blobs_and_restores_the_rest",
+            f"{LOST_BLOBS}::test_a_copy_names_lost_blobs_and_copies_the_rest",
+            "tests/cli/test_backups.py::test_a_lost_entry_body_is_named_by_each_command_that_copies_it",
+        ),
+    ),
+    Removal(
+        "B765",
+        (
+            Edit(
+                "src/stratalog/maintenance/mirror.py",
+                "            self._fail(source_key, exc)\n",
+                "            raise exc\n",
+            ),
+        ),
+        (f"{LOST_BLOBS}::test_a_restoration_names_lost_copies_and_restores_the_rest",),
+    ),
+    Removal(
+        "B765",
+        (Edit("src/stratalog/backups/restore.py", "    if report.failures:\n        require_backup()\n", ""),),
+        (f"{LOST_BLOBS}::test_a_restoration_whose_backup_is_pruned_meanwhile_stays_unfinished",),
+    ),
+    Removal(
+        "B766",
+        (
+            Edit(
+                "src/stratalog/cli/backups.py",
+                "[failure for failure in _not_held(manifest, source) if failure.what.startswith(owner)]",
+                "list[BackupFailure]()",
+            ),
+        ),
+        ("tests/cli/test_backups.py::test_a_lost_entry_body_is_named_by_each_command_that_copies_it",),
+    ),
+    Removal(
+        "B766",
+        (Edit("src/stratalog/cli/backups.py", "[*done.failures, *_not_held(manifest, source)]", "[*done.failures]"),),
+        ("tests/cli/test_backups.py::test_a_lost_entry_body_is_named_by_each_command_that_copies_it",),
     ),
 )

@@ -321,23 +321,20 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(
                 "src/stratalog/backups/records.py",
                 "            blobs = self._catalogue.copy_blobs(owner)\n",
-                "            self._copy_blobs_now(key)\n",
-            ),
-            Edit(
-                "src/stratalog/backups/records.py",
-                "    def _copy_blobs(self, key: RecordKey) -> None:\n",
-                "    def _copy_blobs_now(self, key: RecordKey) -> None:\n"
-                "        owner = record_owner(self._organisation, key)\n"
-                '        self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner))\n'
-                "\n"
-                "    def _copy_blobs(self, key: RecordKey) -> None:\n",
+                "            self._catalogue.put(blobs_row, self._catalogue.copy_blobs(owner))\n",
             ),
         ),
         (f"{CONTENDED}[False]",),
     ),
     Removal(
         "B361",
-        (Edit("src/stratalog/backups/records.py", "copy_blobs(owner, with_base=True))", "copy_blobs(owner))"),),
+        (
+            Edit(
+                "src/stratalog/backups/failures.py",
+                "self._catalogue.with_base(owner, self._catalogue.copy_blobs(owner))",
+                "self._catalogue.copy_blobs(owner)",
+            ),
+        ),
         (f"{CONTENDED}[True]",),
     ),
     Removal(
@@ -345,8 +342,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/writer.py",
-                "        self.failures[what] = ",
-                "        self.failures[str(len(self.failures))] = ",
+                "self.failures.setdefault(what, ",
+                "self.failures.setdefault(str(len(self.failures)), ",
             ),
         ),
         ("tests/backups/test_contended.py::test_a_damaged_body_is_reported_once_although_each_attempt_reads_the_body",),

@@ -5,6 +5,9 @@ Modules
 backup         the making of a backup
 family         the reading of a family of logs for a backup
 records        the reading of an organisation's records for a backup
+gaps           the missing versions that attempts to read a history find
+failures       the reading of the records' failures and dead letters for a backup
+references     the search for lost blobs
 writer         the rows of a new backup, and the copies of blobs
 format         manifests, rows and packs
 repository     the folder or bucket of backups

@@ -81,8 +81,9 @@ def back_up(
     begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest
     root = EMPTY if begun is None or anew else begun.root
     report = progress or (lambda count: None)
-    with BackupWriter(repository, store.environment.blobs, root, report, workers) as catalogue:
-        catalogue.is_base_complete = begun is None or not begun.failures
+    # An interrupted backup has the rows of its own base, which it had not read again.
+    failures = [failure.what for made in (newest, begun) if made for failure in made.failures]
+    with BackupWriter(repository, store.environment.blobs, root, report, workers, failures) as catalogue:
         try:
             return _Backup(store, catalogue, newest.id if newest else "", is_anew=anew).run()
         except Corrupt:

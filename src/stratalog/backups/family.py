@@ -2,8 +2,8 @@
 
 The order of the reads matters. The list of members is read first, so no listed fork begins after its parent's head. A
 head is read before the entries up to it, and all items are read before the blobs. At the end the items that refer to
-blobs are read again. If these items are unchanged, no collection has deleted a blob that they refer to. If one of these
-items changed meanwhile, a floor rose, or a log was deleted, the family is read again.
+blobs are read again. If these items are unchanged, no collection has deleted a blob that they refer to: a missing blob
+is lost. If one of these items changed meanwhile, a floor rose, or a log was deleted, the family is read again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW
+from stratalog.backups.gaps import Gaps
+from stratalog.backups.references import LostBlobs
 from stratalog.backups.writer import BackupWriter
 from stratalog.errors import Conflict, Corrupt, NotFound
 from stratalog.keys import (
@@ -101,18 +103,13 @@ class FamilyBackup:
 
         Raises Corrupt, and Conflict if the family changed during each of `ATTEMPTS_MAX` attempts.
         """
-        gaps = set[tuple[str, int]]()
+        gaps = Gaps()
         for _ in range(ATTEMPTS_MAX):
             try:
                 return self._read(owner, listed)
             except _Moved as exc:
                 if exc.gap is not None:
-                    # An entry is freed only after the record of its segment was marked. So an attempt that begins
-                    # without the entry reads the mark, and does not need the entry. If it needs the entry, it is lost.
-                    if exc.gap in gaps:
-                        prefix, version = exc.gap
-                        raise Corrupt("an entry below the head is missing", log=prefix, version=version) from exc
-                    gaps.add(exc.gap)
+                    gaps.add(*exc.gap)
                 self._environment.count("family read again")
         raise Conflict("the logs kept changing while they were read for a backup", owner=owner)
 
@@ -128,12 +125,15 @@ class FamilyBackup:
         self._add_pins(read, logs, pins)
         # The collector may delete the blobs of redacted, forgotten or deleted content long after the items changed, and
         # its run changes no item. So list the blobs of such a family again, even if all items are as in the base.
-        if not any(map(_may_have_garbage, logs)) and self._is_as_in_base(read, owner):
-            read.retained.add(f"{BLOBS_ROW}{owner}")
-        else:
-            read.rows[f"{BLOBS_ROW}{owner}"] = self._catalogue.copy_blobs(owner, COLLECTING)
+        is_unchanged = not any(map(_may_have_garbage, logs)) and self._is_as_in_base(read, owner)
+        blobs = None if is_unchanged else self._catalogue.copy_blobs(owner, COLLECTING)
         for log in logs:
             self._check_unchanged(log)
+        if blobs is None:
+            read.retained.add(f"{BLOBS_ROW}{owner}")
+        else:
+            search = LostBlobs(self._environment, self._catalogue, owner, blobs)
+            read.rows[f"{BLOBS_ROW}{owner}"] = search.run(read.rows, read.retained)
         return read
 
     def _read_logs(self, owner: str, listed: Iterable[NameRecord]) -> list[_Log]:

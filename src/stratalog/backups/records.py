@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
 from heapq import merge
-from itertools import groupby
-from operator import attrgetter
+from itertools import groupby, pairwise
+from operator import attrgetter, itemgetter
 
+from stratalog.backups.failures import FailuresBackup
 from stratalog.backups.family import history_row
 from stratalog.backups.format import BLOBS_ROW, ITEMS_ROW
+from stratalog.backups.gaps import Gaps
+from stratalog.backups.references import blobs_of_bodies
 from stratalog.backups.repository import COPIES
 from stratalog.backups.writer import BackupWriter, packed
 from stratalog.errors import Conflict, Corrupt, StratalogError
 from stratalog.keys import (
-    RecordKey,
-    dead_letters_partition,
     directory_partition,
     escape,
-    failures_partition,
     number,
     parse_number,
     record_key,
@@ -30,17 +29,15 @@ from stratalog.log.directory import RECORDS, SHARDS, directory_put
 from stratalog.log.environment import Environment
 from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.maintenance.checkpoint import Checkpoint
-from stratalog.maintenance.damage import item_key
+from stratalog.maintenance.damage import item_key, shape_fault
 from stratalog.maintenance.verification import HistoryName
-from stratalog.ports.index import Attribute, Item, required
+from stratalog.ports.index import Item, required
 from stratalog.records.floor import FLOOR_SORT, Floor, floor_from_item
 from stratalog.records.versions import BEFORE_VERSIONS, decode_ref, latest_item
 
 __all__ = ["RecordsBackup"]
 
 ATTEMPTS_MAX = 8
-UNLISTED = "the directory does not list a record with versions"
-by_sort = attrgetter("sort")
 
 
 class RecordsBackup:
@@ -55,19 +52,16 @@ class RecordsBackup:
         self._index = environment.index
         self._catalogue = catalogue
         self._organisation = organisation
+        self._failures = FailuresBackup(environment, catalogue, organisation)
         self.count = 0
 
     def read(self) -> None:
         """Read all records. A record that is damaged or keeps changing is a failure. Raises the errors of the ports."""
-        letters = {item.attributes["w"]: item for item in self._sound(dead_letters_partition(self._organisation))}
-        failures = list(self._sound(failures_partition(self._organisation)))
-        for item in failures:
-            if "x" in item.attributes:
-                self._copy_blobs(RecordKey(item.sort))
+        self._failures.copy_bodies()
         for shard in range(SHARDS[RECORDS]):
             partition = directory_partition(self._organisation, RECORDS, shard)
             self._catalogue.put_items(partition, self._read_shard(partition))
-        self._put_failures(failures, letters)
+        self._failures.put()
 
     def _read_shard(self, partition: str) -> Iterator[Item]:
         """Yield the lines of a directory shard. Put the record before its line, so every listed record exists."""
@@ -88,16 +82,18 @@ class RecordsBackup:
         No process deletes the line of a record. So if only the base has the line, and the store has versions of the
         record, the line is lost: yield it without its item, and note a failure.
         """
-        listed = self._catalogue.list_sound(self._index, partition)
-        base = (ListedItem(line.sort, None, UNLISTED) for line in self._catalogue.base.query(partition))
-        for id, lines in groupby(merge(listed, base, key=by_sort), by_sort):
-            line = next(lines)
-            if line.fault == UNLISTED:
+        listed = ((line.sort, False, line) for line in self._catalogue.list_sound(self._index, partition))
+        base = ((line.sort, True, ListedItem(line.sort, None)) for line in self._catalogue.base.query(partition))
+        for id, lines in groupby(merge(listed, base, key=itemgetter(0, 1)), itemgetter(0)):
+            _, is_unlisted, line = next(lines)
+            if is_unlisted:
                 items = list_items(self._index, record_partition(self._organisation, record_key(id)), limit=1)
                 # A line and the first version are committed together: a line found after the version is a new one.
                 if next(items, None) is None or self._index.get(partition, id) is not None:
                     continue
-                self._catalogue.fail(item_key(partition, id), Corrupt.code, UNLISTED)
+                self._catalogue.fail(
+                    item_key(partition, id), Corrupt.code, "the directory does not list a record with versions"
+                )
             yield line
 
     def _line(self, partition: str, id: str, created_ms: int) -> Item:
@@ -114,30 +110,24 @@ class RecordsBackup:
             pass
         return versions.created_ms
 
-    def _sound(self, partition: str) -> Iterator[Item]:
-        """Yield the items of a partition that are not damaged. A damaged item is a failure of the backup."""
-        listing = self._catalogue.list_sound(self._index, partition)
-        return (listed.item for listed in listing if listed.item is not None)
-
     def _read_record(self, id: str) -> int:
         """Put the rows of a record, and return the time of its oldest kept version. Raises Corrupt, Conflict."""
         key = record_key(id)
         partition = record_partition(self._organisation, key)
         owner = record_owner(self._organisation, key)
         blobs_row = f"{BLOBS_ROW}{owner}"
-        gaps = set[int]()
+        gaps, complete = Gaps(), dict[str, Item]()
         for _ in range(ATTEMPTS_MAX):
             latest = latest_item(self._index, partition)
             if latest is None:
                 raise Corrupt("a listed record has no version", organisation=self._organisation, record=id)
-            versions = _Versions(self._index.query(partition, before=number(parse_number(latest.sort) + 1)))
+            versions = _Versions(self._items(partition, latest, complete))
             row = self._catalogue.pack(partition, versions)
             if (gap := versions.missing(latest)) is not None:
-                # A version is freed only after the floor rose above it. So an attempt that begins without the version
-                # reads a floor above it. If the version is not below the floor, it is lost.
-                if gap in gaps:
-                    raise Corrupt("a version of a record is missing", record=id, version=gap)
-                gaps.add(gap)
+                gaps.add(partition, gap)
+                continue
+            if in_base := {item.sort: item for item in self._complete_in_base(partition, row)}:
+                complete |= in_base
                 continue
             blobs = None
             if not versions.bodies and self._catalogue.base.row(blobs_row) is None:
@@ -148,37 +138,58 @@ class RecordsBackup:
                 break
             blobs = self._catalogue.copy_blobs(owner)
             # If the items are unchanged, they referred to the blobs all the time, so no blob was collected meanwhile.
-            if packed(self._index.query(partition, before=number(parse_number(latest.sort) + 1))) == row:
+            if packed(self._items(partition, latest, complete)) == row:
                 break
         else:
             # No row was put, so the base's rows stay. A new list of blobs could lack blobs that the base's items need.
             raise Conflict("a record kept changing while it was read for a backup", record=id)
         history = HistoryName("record", self._organisation, id)
-        line = Checkpoint(history, versions.origin, parse_number(latest.sort), required(latest, "ch")).line()
+        line = Checkpoint(history, versions.origin, parse_number(latest.sort), required(versions.last, "ch")).line()
+        for sort, fault in (dict.fromkeys(complete, "a version has lost attributes") | versions.faults).items():
+            self._catalogue.fail(item_key(partition, sort), Corrupt.code, fault)
         if blobs is not None:
-            self._catalogue.put(blobs_row, self._with_lost(owner, blobs, versions.bodies))
+            self._catalogue.put(blobs_row, self._with_lost(owner, blobs, versions.bodies, self._failures.bodies(key)))
         self._catalogue.put(f"{ITEMS_ROW}{partition}", row)
         self._catalogue.put(history_row(history, f"{escape(self._organisation)}/{key}"), line.encode())
         return versions.created_ms
 
-    def _with_lost(self, owner: str, blobs: bytes, bodies: Collection[BodyRef]) -> bytes:
-        """Return the row ``blobs``. If it lacks blobs of the ``bodies``, they are failures, and the row returned also
-        lists the base's blobs: the repository may have the only copy of a lost blob.
+    def _items(self, partition: str, latest: Item, complete: Mapping[str, Item]) -> Iterator[Item]:
+        """Yield the items of a record up to ``latest``, with the versions ``complete`` in place of the source's."""
+        for item in self._index.query(partition, before=number(parse_number(latest.sort) + 1)):
+            yield complete.get(item.sort, item)
+
+    def _complete_in_base(self, partition: str, row: bytes) -> Iterator[Item]:
+        """Yield the base's version for each version in ``row`` that has only some of its attributes.
+
+        Only a redaction changes a version, and it changes other attributes too. So the source has lost attributes.
         """
-        needed = set[str]()
-        listed = {item.sort for item in self._catalogue.repository.items(owner, blobs)}
-        known = {item.sort for item in self._catalogue.base_blobs(owner)} if self._catalogue.is_base_complete else set()
-        if known <= listed:  # nothing is lost of the bodies that the base has
+        base = self._catalogue.base
+        if base.row(f"{ITEMS_ROW}{partition}") not in (None, row):
+            ours = self._catalogue.repository.items(partition, row, after=BEFORE_VERSIONS)
+            both = merge(ours, base.query(partition, after=BEFORE_VERSIONS), key=attrgetter("sort"))
+            for item, known in pairwise(both):
+                if item.sort == known.sort and item.attributes.items() < known.attributes.items():
+                    yield known
+
+    def _with_lost(
+        self, owner: str, blobs: bytes, bodies: Collection[BodyRef], of_failures: Collection[BodyRef]
+    ) -> bytes:
+        """Return the row ``blobs``, with the base's blobs if it lacks blobs of the bodies.
+
+        Lost blobs of ``bodies`` are failures of the backup. A body of the record's failures may be collected meanwhile.
+        """
+        lost = self._lost(owner, blobs, bodies)
+        self._catalogue.fail_lost(owner, lost)
+        is_sound = not lost and not self._lost(owner, blobs, of_failures)
+        return blobs if is_sound else self._catalogue.with_base(owner, blobs)
+
+    def _lost(self, owner: str, listed: bytes, bodies: Collection[BodyRef]) -> set[str]:
+        """Return the blobs of ``bodies`` that the row ``listed`` lacks."""
+        if self._catalogue.lists_all_of_base(owner, listed):
+            known = {item.sort for item in self._catalogue.base_blobs(owner)}
             bodies = [body for body in bodies if f"bodies/{body.address.hex()}" not in known]
-        for body in bodies:
-            with suppress(Corrupt):  # the manifest of a large body is lost, so its parts are unknown
-                for address in blob_addresses(self._environment.blobs, f"{owner}/bodies", body):
-                    needed.add(f"bodies/{address.hex()}")
-        lost = needed - listed
-        for name in sorted(lost):
-            if (key := f"{owner}/{name}") not in self._catalogue.failures:
-                self._catalogue.fail(key, Corrupt.code, "a blob of a record is missing")
-        return self._catalogue.copy_blobs(owner, with_base=True) if lost else blobs
+        needed = blobs_of_bodies(self._catalogue.readable, owner, bodies)
+        return self._catalogue.unlisted(owner, listed, needed)
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
         return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
@@ -203,32 +214,12 @@ class RecordsBackup:
         partition = record_partition(self._organisation, record_key(id))
         return self._catalogue.base.row(f"{ITEMS_ROW}{partition}") is not None
 
-    def _copy_blobs(self, key: RecordKey) -> None:
-        """Copy the blobs of a record with a failure. List the base's blobs too, since the base's items may stay."""
-        owner = record_owner(self._organisation, key)
-        self._catalogue.put(f"{BLOBS_ROW}{owner}", self._catalogue.copy_blobs(owner, with_base=True))
-
-    def _put_failures(self, failures: list[Item], letters: Mapping[Attribute, Item]) -> None:
-        """Put the failures that are unchanged since they were read, and their dead letters.
-
-        A failure that was resolved meanwhile is left out, because its body may be collected. A dead letter is in two
-        partitions, which are read one after the other. The backup holds the dead letter only if both have it.
-        """
-        standing = {item.sort: item for item in self._sound(failures_partition(self._organisation))}
-        retained = [item for item in failures if standing.get(item.sort) == item]
-        retained = [item for item in retained if not item.attributes["d"] or item.attributes["w"] in letters]
-        dead = {item.attributes["w"] for item in retained if item.attributes["d"]}
-        self._catalogue.put_items(failures_partition(self._organisation), retained)
-        self._catalogue.put_items(
-            dead_letters_partition(self._organisation),
-            sorted((letter for id, letter in letters.items() if id in dead), key=lambda item: item.sort),
-        )
-
 
 class _Versions:
     """Yields the items of a record.
 
-    Notes the origin, the time of the first version, the bodies in blobs, and the first missing version.
+    Notes the origin, the time of the first version, the bodies in blobs, the damaged versions, the first missing
+    version and the last.
     """
 
     def __init__(self, items: Iterator[Item]) -> None:
@@ -236,6 +227,10 @@ class _Versions:
         self._floor = Floor()
         self._gap: int | None = None
         self._next = 0
+        self.last = Item("", "", {})
+        self.faults: dict[str, str] = {}
+        """The faults of the damaged versions, by sort."""
+
         self.bodies: set[BodyRef] = set()
         self.origin = ""
         self.created_ms = 0
@@ -262,14 +257,17 @@ class _Versions:
         return self._next or self._floor.version
 
     def _note(self, item: Item) -> None:
-        version = parse_number(item.sort)
-        self.created_ms = self.created_ms or int(item.attributes.get("c", 0))
+        version, fault = parse_number(item.sort), shape_fault(item)
+        self.created_ms = self.created_ms or (0 if fault else int(required(item, "c")))
         if version < self._floor.version:
             return
         if self._gap is None and version != self._expected():
             self._gap = self._expected()
         self._next = version + 1
-        if "x" in item.attributes:
+        self.last = item
+        if fault:
+            self.faults[item.sort] = fault
+        elif "x" in item.attributes:
             self.bodies.add(decode_ref(item.attributes["x"]))
         if version == 1:
             self.origin = str(item.attributes.get("og", ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stratalog.documents import Document
-from stratalog.errors import Conflict, Redacted
+from stratalog.errors import Conflict, Corrupt, Redacted
 from stratalog.keys import COPY_PARTITION
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import list_organisations
@@ -19,7 +19,13 @@ __all__ = ["names_without_state", "restore_store"]
 RESTORE_SORT = "restore"
 
 
-def restore_store(backup: Store, target: Store, name: str, progress: Callable[[int], None] | None = None) -> CopyReport:
+def restore_store(
+    backup: Store,
+    target: Store,
+    name: str,
+    progress: Callable[[int], None] | None = None,
+    require_backup: Callable[[], None] = lambda: None,
+) -> CopyReport:
     """Copy the store ``backup``, a view of a backup, into the empty store ``target``.
 
     ``name`` identifies the backup, and the time up to which it is restored, if any. An interrupted restoration resumes
@@ -27,8 +33,12 @@ def restore_store(backup: Store, target: Store, name: str, progress: Callable[[i
     compares the (version, hash) in a client's cookie with the restored log. So it finds out whether the log lost
     versions that the client has.
 
-    Raises Conflict if the target holds other data or another unfinished restoration. Raises Corrupt if the
-    backup is damaged, or was pruned meanwhile: `BackupRepository.reading` tells these apart.
+    Damaged blobs do not end the restoration: they, and the damaged logs and records that the comparison finds, are the
+    report's failures. In that case the function calls ``require_backup``, which raises Conflict if the backup was
+    pruned meanwhile, which is no damage.
+
+    Raises Conflict if the target holds other data or another unfinished restoration. Raises Corrupt if the items in the
+    backup are damaged, or the backup was pruned meanwhile: `BackupRepository.reading` tells these apart.
     """
     mark = Item(COPY_PARTITION, RESTORE_SORT, {"n": name})
     standing = target.environment.index.get(COPY_PARTITION, RESTORE_SORT)
@@ -41,6 +51,8 @@ def restore_store(backup: Store, target: Store, name: str, progress: Callable[[i
         )
     commit_once(target.environment, [Put(mark)], lambda: False)
     report = copy_store(backup, target, progress)
+    if report.failures:
+        require_backup()
     commit_once(target.environment, [Delete(COPY_PARTITION, RESTORE_SORT)], lambda: False)
     return report
 
@@ -59,4 +71,6 @@ def names_without_state(store: Store) -> list[str]:
                     Document(log).state()
                 except Redacted:
                     names.append(f"{organisation}/{listing.id}")
+                except Corrupt:
+                    continue  # the restoration has named the damage
     return names

@@ -23,7 +23,9 @@ from stratalog.limits import BODY_PART_BYTES
 from stratalog.log.bodies import BodyRef
 from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.maintenance.damage import item_key, shape_fault
+from stratalog.maintenance.mirror import missing
 from stratalog.ports.blobs import Blobs
+from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.ports.index import Index, Item
 from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import Root, Slot
@@ -50,17 +52,22 @@ class BackupWriter:
         base: Root,
         report: Callable[[int], None],
         workers: int = WORKERS,
+        base_failures: Collection[str] = (),
     ) -> None:
-        """``workers`` is the number of threads that copy blobs; 0 copies in the caller's thread."""
+        """``workers`` is the number of threads that copy blobs; 0 copies in the caller's thread.
+
+        ``base_failures`` are the parts that the base could not read.
+        """
         self.repository = repository
         self.base = BackupIndex(repository, base)
         self.root = base
         self.failures: dict[str, BackupFailure] = {}
         """The failures by the part that could not be read. A part that was read several times has one failure."""
 
-        self.is_base_complete = True
-        """Whether the base has no failures. In this case the blobs of unchanged items need not be listed again."""
-        self.blobs = 0
+        self.base_failures = base_failures
+        self.readable: Blobs = _SourceOrCopy(source, repository)
+        """The blobs of the source. If the source has lost a blob, and the repository has a copy, the copy is read."""
+
         self._source = source
         self._report = report
         self._patch: dict[str, Slot | None] = {}
@@ -73,6 +80,11 @@ class BackupWriter:
     def __exit__(self, *error: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+
+    @property
+    def is_base_complete(self) -> bool:
+        """Whether the base has no failures. In this case the blobs of unchanged items need not be listed again."""
+        return not self.base_failures
 
     def pack(self, partition: str, items: Iterable[Item]) -> bytes:
         """Put the packs of a partition's items and return its row. A pack that the base has is not put again."""
@@ -92,19 +104,46 @@ class BackupWriter:
         """Put the packs and the row of a partition."""
         self.put(f"{ITEMS_ROW}{partition}", self.pack(partition, items))
 
-    def copy_blobs(self, owner: str, spared: Collection[str] = (), *, with_base: bool = False) -> bytes:
+    def copy_blobs(self, owner: str, spared: Collection[str] = ()) -> bytes:
         """Copy every blob of an owner that the base lacks, and return the row that lists all blobs of the owner.
 
         Read the items that refer to the blobs before this call: a blob exists before any item that refers to it. Blobs
-        in the folders ``spared`` are left out. A damaged blob is left out and is a failure of the backup. With
-        ``with_base`` the row also lists blobs that the base has and the owner no longer has.
+        in the folders ``spared`` are left out. A damaged blob is left out and is a failure of the backup.
         """
         known = self._known_packs(f"{BLOBS_ROW}{owner}")
-        return pack_rows(self._copied(owner, spared, with_base), lambda body: self._write_pack(body, known))
+        return pack_rows(self._copied(owner, spared), lambda body: self._write_pack(body, known))
+
+    def with_base(self, owner: str, listed: bytes) -> bytes:
+        """Return the row that lists the blobs of the row ``listed`` and all blobs of the owner that the base lists.
+
+        The repository may have the only copies of these blobs.
+        """
+        known = self._known_packs(f"{BLOBS_ROW}{owner}")
+        names = groupby(merge(self._names(owner, listed), (item.sort for item in self.base_blobs(owner))))
+        return pack_rows((Item(owner, name, {}) for name, _ in names), lambda body: self._write_pack(body, known))
+
+    def unlisted(self, owner: str, listed: bytes, needed: Collection[str]) -> set[str]:
+        """Return those ``needed`` blobs of an owner that the row ``listed`` does not list."""
+        return set(needed).difference(self._names(owner, listed)) if needed else set()
+
+    def lists_all_of_base(self, owner: str, listed: bytes) -> bool:
+        """Return whether the row ``listed`` has all blobs of the owner that the base lists, and the base lost none.
+
+        Then no item of the base refers to a lost blob.
+        """
+        if any(what.startswith(owner) for what in self.base_failures):
+            return False
+        base = (item.sort for item in self.base_blobs(owner))
+        return next(missing(base, self._names(owner, listed)), None) is None
+
+    def fail_lost(self, owner: str, names: Collection[str]) -> None:
+        """Note that blobs of an owner are missing."""
+        for key in sorted(f"{owner}/{name}" for name in names):
+            self.fail(key, Corrupt.code, "an item refers to a missing blob")
 
     def fail(self, what: str, code: str, message: str) -> None:
-        """Note that a part could not be read."""
-        self.failures[what] = BackupFailure(what, code, message)
+        """Note that a part could not be read. The first failure of a part stays."""
+        self.failures.setdefault(what, BackupFailure(what, code, message))
 
     def list_sound(self, index: Index, partition: str) -> Iterator[ListedItem]:
         """Yield the items of a partition. A damaged item is None and a failure of the backup; its sort key is known."""
@@ -127,13 +166,13 @@ class BackupWriter:
         for start in range(0, len(gone), ROWS_MAX):
             self.root = update(self.repository.chunks, self.root, dict.fromkeys(gone[start : start + ROWS_MAX]))
 
-    def _copied(self, owner: str, spared: Collection[str], with_base: bool) -> Iterator[Item]:
+    def _names(self, owner: str, listed: bytes) -> Iterator[str]:
+        return (item.sort for item in self.repository.items(owner, listed))
+
+    def _copied(self, owner: str, spared: Collection[str]) -> Iterator[Item]:
         known = self.base_blobs(owner)
         standing = next(known, None)
         names = (stat.key.removeprefix(f"{owner}/") for stat in self._source.list(f"{owner}/"))
-        if with_base:
-            base = (item.sort for item in self.base_blobs(owner))
-            names = (name for name, _ in groupby(merge(names, base)))
         wanted = (name for name in names if name.split("/")[0] not in spared)
         while group := list(islice(wanted, GROUP)):
             lacking = []
@@ -176,6 +215,18 @@ class BackupWriter:
     def _write_pack(self, body: bytes, known: dict[bytes, BodyRef]) -> BodyRef:
         ref = known.get(sha256(body)) if len(body) <= BODY_PART_BYTES else None
         return ref or self.repository.write_pack(body)
+
+
+class _SourceOrCopy(BlobsWrapper):
+    def __init__(self, source: Blobs, repository: BackupRepository) -> None:
+        super().__init__(source)
+        self._repository = repository
+
+    def get(self, key: str) -> bytes:
+        try:
+            return super().get(key)
+        except (NotFound, Corrupt):
+            return self._repository.read_copy(key)
 
 
 def packed(items: Iterable[Item]) -> bytes:

@@ -18,7 +18,7 @@ from stratalog.backups.verification import verify_backup
 from stratalog.backups.view import BackupIndex, store_over
 from stratalog.cli.naming import milliseconds, split_name
 from stratalog.cli.output import counted, local_time, note, progress, size_text
-from stratalog.cli.program import DAMAGED, FAILED, Failed
+from stratalog.cli.program import FAILED, DamagedPart, Failed, damage_text, fail_for_damage
 from stratalog.cli.session import Session, command
 from stratalog.clock import SystemClock
 from stratalog.errors import Invalid, NotFound
@@ -65,7 +65,7 @@ def make(session: Session, to: str, anew: bool) -> None:
         {**_plain(manifest), "written_blobs": report.written_blobs, "written_bytes": report.written_bytes},
         f"backup {manifest.id}: {', '.join(stored)}; {written}",
     )
-    _fail_for(session, manifest.failures, "not backed up")
+    fail_for_damage(manifest.failures, "not backed up", is_shown=not session.json)
 
 
 @command("list", example="stratalog backup list /mnt/backups")
@@ -91,7 +91,7 @@ def verify(session: Session, to: str, id: str | None) -> None:
     histories = counted(report.histories, "history", "histories")
     read = f"{counted(report.objects, 'object')} with {size_text(report.content_bytes)} and {histories}"
     session.answer(report, f"backup {report.id}: {read} read, {len(report.findings):,} damaged")
-    _fail_for(session, report.findings, "damaged")
+    fail_for_damage(report.findings, "damaged", is_shown=not session.json)
 
 
 @command("prune", example="stratalog backup prune /mnt/backups --retain 30")
@@ -137,9 +137,9 @@ def restore(
 
     With --time and without --backup, the command uses the first backup that began after that time, since this backup
     contains the entire state of that time. If there is no such backup, the command uses the newest. Only an empty store
-    can receive a whole store. A document whose state of that time needs a version that was redacted since is named, and
-    the exit code is 1. Repeat the command after an interruption: without --name it resumes, with --name it
-    starts again.
+    can receive a whole store. Damage in the backup is named, the rest is restored, and the exit code is 6. A document
+    whose state of that time needs a version that was redacted since is named, and the exit code is 1. Repeat the
+    command after an interruption: without --name it resumes, with --name it starts again.
     """
     if name is None and (version is not None or new_name is not None):
         raise click.UsageError("--version and --as need --name, the name of one log or document")
@@ -164,18 +164,26 @@ def _restore_all(
         source = store_over(CutIndex(source.environment, time_ms=time_ms), repository, manifest)
     target = session.open(create=True)
     with progress(f"restoring {manifest.id}", None) as step:
-        done = restore_store(source, target, cut, step)
+        done = restore_store(source, target, cut, step, lambda: repository.require_backup(manifest.id))
     unreadable = names_without_state(target) if time_ms is not None else []
+    failures: list[DamagedPart] = [*done.failures, *_not_held(manifest, source)]
     restored = f"{counted(done.logs, 'log')} and {counted(done.records, 'record')}"
     restored += f" of {counted(done.organisations, 'organisation')}"
     if time_ms is not None and not done.logs and not done.records:
         note("nothing was stored by that time; the restored store is empty")
     session.answer(
-        {"backup": manifest.id, "time_ms": time_ms, "restored": done, "without_state": unreadable},
-        f"restored backup {manifest.id} to {session.shown_url}: {restored}, verified",
+        {
+            "backup": manifest.id,
+            "time_ms": time_ms,
+            "restored": done,
+            "without_state": unreadable,
+            "failures": failures,
+        },
+        f"restored backup {manifest.id} to {session.shown_url}: {restored}, {damage_text(failures)}",
     )
     for name in unreadable:
         note(f"{name} has no state of that time, since a version was redacted: restore it with --name at another time")
+    fail_for_damage(failures, "damaged", is_shown=not session.json)
     if unreadable:
         raise Failed(FAILED)
 
@@ -205,10 +213,18 @@ def _restore_single(
     with progress(f"restoring {name}", None) as step:
         made = restore_log(cut, organisation, log, session.open(create=True), new_name or log, step)
     head = session.open().log(organisation, made.name).head()
-    plain = {"backup": manifest.id, "name": f"{organisation}/{made.name}", "version": head.version}
+    owner = require_name(index, organisation, log).owner
+    failures = [failure for failure in _not_held(manifest, source) if failure.what.startswith(owner)]
+    plain = {
+        "backup": manifest.id,
+        "name": f"{organisation}/{made.name}",
+        "version": head.version,
+        "failures": failures,
+    }
     session.answer(
         plain, f"restored {name} of backup {manifest.id} as {organisation}/{made.name}: version {head.version}"
     )
+    fail_for_damage(failures, "damaged", is_shown=not session.json)
 
 
 def _is_record(store: Store, organisation: str, name: str) -> bool:
@@ -238,13 +254,9 @@ def _repository(url: str, *, create: bool = False) -> Iterator[BackupRepository]
         yield BackupRepository(blobs, clock)
 
 
-def _fail_for(session: Session, failures: tuple[BackupFailure, ...], what: str) -> None:
-    if not failures:
-        return
-    if not session.json:
-        for failure in failures:
-            note(f"{what}: {failure.what}: {failure.reason}")
-    raise Failed(DAMAGED)
+def _not_held(manifest: BackupManifest, backup: Store) -> list[BackupFailure]:
+    """Return the failures of a backup, except those of lost blobs whose copies an earlier backup had made."""
+    return [failure for failure in manifest.failures if backup.environment.blobs.stat(failure.what) is None]
 
 
 def _plain(manifest: BackupManifest) -> dict[str, object]:

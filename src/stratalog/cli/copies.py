@@ -6,6 +6,7 @@ import click
 
 from stratalog.cli.naming import split_name, version_of
 from stratalog.cli.output import counted, dim, note, progress, short
+from stratalog.cli.program import damage_text, fail_for_damage
 from stratalog.cli.session import Session, command
 from stratalog.documents import merge as merge_fork
 from stratalog.documents import replay as replay_fork
@@ -65,8 +66,8 @@ def copy(session: Session, source: str, target: str) -> None:
     """Copy a whole store to another URL, for example a folder to AWS. A missing target is created.
 
     An interrupted copy resumes, and a repeated copy writes only new data. At its end the command compares samples of
-    every document, log and record in both stores. Write to only one of the two stores afterwards. Queued pushes are not
-    copied.
+    every document, log and record in both stores. Damage in the source is named, the rest is copied, and the exit code
+    is 6. Write to only one of the two stores afterwards. Queued pushes are not copied.
     """
     with open_store(source, create=False) as ours:
         # A store on AWS is opened without a request. A source that cannot be read must not make a target.
@@ -76,7 +77,9 @@ def copy(session: Session, source: str, target: str) -> None:
     written = f"{counted(done.items_written, 'item')} and {counted(done.blobs_written, 'blob')} written"
     copied = f"{counted(done.logs, 'log')} and {counted(done.records, 'record')}"
     copied += f" of {counted(done.organisations, 'organisation')}"
-    session.answer(done, f"copied {shown_url(source)} to {shown_url(target)}: {copied}, {written}, verified")
+    state = damage_text(done.failures)
+    session.answer(done, f"copied {shown_url(source)} to {shown_url(target)}: {copied}, {written}, {state}")
+    fail_for_damage(done.failures, "damaged", is_shown=not session.json)
 
 
 def _print_report(session: Session, report: ReplayReport) -> None:

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Protocol
 
 import click
 
-from stratalog.cli.output import json_line
+from stratalog.cli.output import counted, json_line, note
 from stratalog.cli.plugins import OWN_PLUGINS, plugin_command, plugin_names
 from stratalog.cli.session import of_every_command
 from stratalog.errors import (
@@ -35,8 +35,11 @@ __all__ = [
     "FAILED",
     "MISSING",
     "NOT_PROVABLE",
+    "DamagedPart",
     "Failed",
     "Program",
+    "damage_text",
+    "fail_for_damage",
 ]
 
 FAILED = 1
@@ -70,6 +73,16 @@ _CODES: tuple[tuple[type[StratalogError], int], ...] = (
 _EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
 
 
+class DamagedPart(Protocol):
+    """A damaged part of a store or backup, and the reason."""
+
+    @property
+    def what(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
 class Failed(click.ClickException):
     """A command ran and found a fault. The command has printed its result; only the exit code remains to be set.
 
@@ -79,6 +92,19 @@ class Failed(click.ClickException):
     def __init__(self, code: int) -> None:
         super().__init__("")
         self.code = code
+
+
+def damage_text(parts: Sequence[DamagedPart]) -> str:
+    """Return the result of a comparison: verified, or the number of damaged parts."""
+    return counted(len(parts), "damaged part") if parts else "verified"
+
+
+def fail_for_damage(parts: Sequence[DamagedPart], what: str, *, is_shown: bool) -> None:
+    """Raise Failed if there are damaged parts. Before that, print them as notes if ``is_shown``."""
+    for part in parts if is_shown else ():
+        note(f"{what}: {part.what}: {part.reason}")
+    if parts:
+        raise Failed(DAMAGED)
 
 
 class Program(click.Group):

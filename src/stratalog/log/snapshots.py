@@ -17,7 +17,15 @@ from stratalog.log.environment import Environment
 from stratalog.log.names import NameRecord, name_check, require_name
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Check, Equals, Index, Item, Put, Write
 
-__all__ = ["Snapshot", "latest_snapshots", "list_snapshots", "newest_snapshot", "put_snapshot", "snapshot_check"]
+__all__ = [
+    "Snapshot",
+    "latest_snapshots",
+    "list_snapshots",
+    "newest_snapshot",
+    "put_snapshot",
+    "snapshot_check",
+    "snapshot_from_item",
+]
 
 SNAPSHOT_PUT, NAME_CHECK, BASE_CHECK = range(3)
 """The positions of the three writes in the commit that stores a snapshot."""
@@ -105,23 +113,24 @@ def snapshot_check(snapshot: Snapshot) -> Check:
 def newest_snapshot(index: Index, prefix: str, at: int) -> Snapshot | None:
     """Return the newest snapshot of version ``at`` or below; None without such a snapshot."""
     items = index.query(snapshots_partition(prefix), before=number(at + 1), reverse=True, limit=1)
-    return next((_from_item(prefix, item) for item in items), None)
+    return next((snapshot_from_item(prefix, item) for item in items), None)
 
 
 def list_snapshots(index: Index, prefix: str, *, first: int = 0, limit: int | None = None) -> Iterator[Snapshot]:
     """Yield the snapshots of version ``first`` and above in order of version, by pages."""
     for item in index.query(snapshots_partition(prefix), after=number(first - 1) if first else None, limit=limit):
-        yield _from_item(prefix, item)
+        yield snapshot_from_item(prefix, item)
 
 
 def latest_snapshots(index: Index, prefix: str, before: int | None = None) -> Iterator[Snapshot]:
     """Yield the snapshots of versions below ``before``, or all of them, the newest first, by pages."""
     bound = None if before is None else number(before)
     for item in index.query(snapshots_partition(prefix), before=bound, reverse=True):
-        yield _from_item(prefix, item)
+        yield snapshot_from_item(prefix, item)
 
 
-def _from_item(prefix: str, item: Item) -> Snapshot:
+def snapshot_from_item(prefix: str, item: Item) -> Snapshot:
+    """Return the snapshot that an item stores. Raises Corrupt."""
     attributes: Any = item.attributes
     body = unpack_item(attributes, SNAPSHOT_BODY_BYTES_MAX, f"{item.partition}/{item.sort}")
     if body is None:

@@ -11,6 +11,7 @@ from stratalog.keys import RecordKey, failures_partition, names_partition
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.directory import LOGS, RECORDS, list_directory
+from stratalog.maintenance.mirror import Fail, raise_failure
 from stratalog.ports.index import required
 from stratalog.records import Records
 from stratalog.records.content import body_prefix
@@ -23,7 +24,9 @@ SAMPLES = 3
 MOVED = "the source was written to during the copy; stop its writers, and copy again"
 
 
-def check_copy(source: Environment, target: Environment, organisations: Sequence[str]) -> tuple[int, int]:
+def check_copy(
+    source: Environment, target: Environment, organisations: Sequence[str], fail: Fail = raise_failure
+) -> tuple[int, int]:
     """Compare every log and record by samples and return the numbers of logs and records. Writes nothing.
 
     * For a document it compares the content digests at the head, at the oldest version and at a few versions between.
@@ -33,17 +36,19 @@ def check_copy(source: Environment, target: Environment, organisations: Sequence
 
     `stratalog verify` reads every version.
 
+    Calls ``fail`` for each log or record that is damaged in the source. If ``fail`` returns, the check continues.
+
     Raises Conflict if the source was written to meanwhile, Corrupt if the two differ.
     """
     logs = records = 0
     for organisation in organisations:
         for listing in _same(source, target, organisation, LOGS):
-            _check_log(source, target, organisation, listing)
+            _check_log(source, target, organisation, listing, fail)
             logs += 1
         for listing in _same(source, target, organisation, RECORDS):
-            _check_record(source, target, organisation, listing)
+            _check_record(source, target, organisation, listing, fail)
             records += 1
-        _check_failures(source, target, organisation)
+        _check_failures(source, target, organisation, fail)
     return logs, records
 
 
@@ -58,13 +63,18 @@ def _same(source: Environment, target: Environment, organisation: str, shelf: st
         raise Conflict(MOVED, organisation=organisation, id=other.id)
 
 
-def _check_log(source: Environment, target: Environment, organisation: str, name: str) -> None:
+def _check_log(source: Environment, target: Environment, organisation: str, name: str, fail: Fail) -> None:
     ours, theirs = (open_log(environment, organisation, name) for environment in (source, target))
     lines = [environment.index.get(names_partition(name), organisation) for environment in (source, target)]
     if (ours.head().version, ours.record, lines[0]) != (theirs.head().version, theirs.record, lines[1]):
         raise Conflict(MOVED, organisation=organisation, log=name)
     for version in _samples(source, ours):
-        if _content_of(ours, version) != _content_of(theirs, version):
+        try:
+            content = _content_of(ours, version)
+        except Corrupt as exc:
+            fail(f"{organisation}/{name}", exc)
+            continue
+        if content != _content_of(theirs, version):
             raise Corrupt("a copied log differs from its source", organisation=organisation, log=name, version=version)
 
 
@@ -89,32 +99,53 @@ def _content_of(log: Log, version: int) -> Any:
         return Redacted
 
 
-def _check_record(source: Environment, target: Environment, organisation: str, id: str) -> None:
-    ours, theirs = (Records(environment, organisation).stat(id) for environment in (source, target))
+def _check_record(source: Environment, target: Environment, organisation: str, id: str, fail: Fail) -> None:
+    try:
+        ours = Records(source, organisation).stat(id)
+    except Corrupt as exc:
+        fail(f"{organisation}/{id}", exc)
+        return
+    theirs = Records(target, organisation).stat(id)
     floors = [read_floor(environment.index, Name(organisation, id)) for environment in (source, target)]
     if ours.version != theirs.version or floors[0] != floors[1]:
         raise Conflict(MOVED, organisation=organisation, record=id)
-    if ours != theirs or not _has_body(target, Name(organisation, id), theirs.ref):
+    if ours != theirs:
         raise Corrupt(
             "a copied record differs from its source", organisation=organisation, record=id, version=ours.version
         )
+    _check_body(source, target, Name(organisation, id), theirs.ref, fail)
 
 
-def _check_failures(source: Environment, target: Environment, organisation: str) -> None:
+def _check_failures(source: Environment, target: Environment, organisation: str, fail: Fail) -> None:
     theirs = target.index.query(failures_partition(organisation))
     for ours in source.index.query(failures_partition(organisation)):
         there, key = next(theirs, None), RecordKey(ours.sort)
         if there is None or (there.sort, required(there, "w")) != (ours.sort, required(ours, "w")):
             raise Conflict(MOVED, organisation=organisation, record=key)
-        ref = decode_ref(there.attributes["x"]) if "x" in there.attributes else None
-        if there != ours or not _has_body(target, Name(organisation, key, key), ref):
+        if there != ours:
             raise Corrupt("copied failures differ from their source", organisation=organisation, record=key)
+        ref = decode_ref(there.attributes["x"]) if "x" in there.attributes else None
+        _check_body(source, target, Name(organisation, key, key), ref, fail)
     if (other := next(theirs, None)) is not None:
         raise Conflict(MOVED, organisation=organisation, record=other.sort)
 
 
-def _has_body(environment: Environment, name: Name, ref: BodyRef | None) -> bool:
-    """Return whether all blobs of a body exist; True for a body that is not in blobs."""
+def _check_body(source: Environment, target: Environment, name: Name, ref: BodyRef | None, fail: Fail) -> None:
+    """Compare which blobs of a record's body exist in the two stores. A body that is not in blobs has none."""
+    missing = None if ref is None else _missing_blob(target, name, ref)
+    if missing is None or ref is None:
+        return
+    if _missing_blob(source, name, ref) is None:
+        raise Corrupt("a copied record lacks a blob that its source has", key=missing)
+    fail(f"{name.organisation}/{name.id}", Corrupt("a body's blob is missing", key=missing))
+
+
+def _missing_blob(environment: Environment, name: Name, ref: BodyRef) -> str | None:
+    """Return the key of a missing blob of a body; None if all exist."""
     prefix = body_prefix(name)
-    addresses = blob_addresses(environment.blobs, prefix, ref) if ref is not None else ()
-    return all(environment.blobs.stat(f"{prefix}/{address.hex()}") is not None for address in addresses)
+    addresses = blob_addresses(environment.blobs, prefix, ref)
+    try:
+        keys = (f"{prefix}/{address.hex()}" for address in addresses)
+        return next((key for key in keys if environment.blobs.stat(key) is None), None)
+    except Corrupt:
+        return f"{prefix}/{ref.address.hex()}"  # the manifest of a large body is damaged

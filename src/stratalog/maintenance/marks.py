@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -18,7 +19,7 @@ from stratalog.codec import decode, encode
 from stratalog.documents.commits import COMMIT
 from stratalog.documents.snapshots import roots_of
 from stratalog.documents.values import as_reference
-from stratalog.errors import Corrupt, NotFound
+from stratalog.errors import Corrupt, NotFound, StratalogError, Unsupported
 from stratalog.keys import entries_partition, family_partition
 from stratalog.limits import COLLECT_CHUNKS_SEEN_MAX
 from stratalog.log.app_snapshots import Manifest, app_snapshot_addresses, manifest_of
@@ -27,8 +28,9 @@ from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.entries import Entry, entry_from_item
 from stratalog.log.environment import Environment
 from stratalog.log.family_members import depth_of
-from stratalog.log.segments import Segment, list_segments, segment_holding
-from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot
+from stratalog.log.segments import Segment, list_segments, segment_from_item, segment_holding
+from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, snapshot_from_item
+from stratalog.maintenance.damage import item_kind
 from stratalog.ports.index import Item
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import Leaf, Node, Root
@@ -48,12 +50,18 @@ class Reached(msgspec.Struct, array_like=True):
     """The current log's snapshots below this version are done; -1 while its segments are being read."""
 
 
+def _raise(error: StratalogError) -> NoReturn:
+    raise error
+
+
 class Marking:
     """Calls ``mark`` with the key, relative to the owner, of each blob that a log of the family refers to.
 
     ``reached`` is the progress. ``seen`` is the set of chunks whose whole subtrees were walked. ``reached`` and
     ``seen`` change only after the work that they record, so another marking can resume from them at any moment.
-    ``step`` is called between reads, and may raise an error to interrupt the marking.
+    ``step`` is called between reads, and may raise an error to interrupt the marking. ``fail`` is called with the
+    error of a blob or snapshot that cannot be read. Unless ``fail`` raises the error, the marking continues. Then the
+    blob is marked, but not what the blob refers to.
     """
 
     def __init__(
@@ -64,6 +72,7 @@ class Marking:
         reached: Reached,
         seen: set[bytes],
         step: Callable[[], None],
+        fail: Callable[[StratalogError], None] = _raise,
     ) -> None:
         self.reached = reached
         self._environment = environment
@@ -71,6 +80,7 @@ class Marking:
         self._mark = mark
         self._seen = seen
         self._step = step
+        self._fail = fail
         self._chunks = Chunks(environment.blobs, owner)
         self._manifests: set[tuple[str, bytes]] = set()
 
@@ -79,6 +89,20 @@ class Marking:
         while unread := self._unread():
             for prefix in unread:
                 self._mark_log(prefix)
+
+    def mark_item(self, item: Item) -> None:
+        """Mark what one item refers to: an entry, a snapshot, or the record of a segment with an archive."""
+        kind, prefix = item_kind(item), item.partition.rpartition("/")[0]
+        try:
+            if kind == "entry":
+                self._mark_entry(item)
+            elif kind == "snapshot":
+                self._mark_snapshot(snapshot_from_item(prefix, item))
+            elif kind == "segment record" and "a" in item.attributes:
+                for archived in self._items(prefix, segment_from_item(item)):
+                    self._mark_entry(archived)
+        except (Corrupt, NotFound, Unsupported) as exc:
+            self._fail(exc)
 
     def _unread(self) -> list[str]:
         """Return the family's logs that are not read yet: the current log first, then parents before their forks.
@@ -146,8 +170,11 @@ class Marking:
         external: Any = item.attributes.get("x")
         if external is not None:
             self._mark_body("bodies", _decode_ref(external))
-        for stored in stored_values(entry_from_item(item, self._environment.blobs, self._owner)):
-            self._mark_value(stored)
+        try:
+            for stored in stored_values(entry_from_item(item, self._environment.blobs, self._owner)):
+                self._mark_value(stored)
+        except (Corrupt, NotFound) as exc:
+            self._fail(exc)
 
     def _mark_snapshot(self, snapshot: Snapshot) -> None:
         try:
@@ -157,10 +184,10 @@ class Marking:
             roots = roots_of(snapshot)
             for root in (roots.content, roots.clients, roots.tombstones):
                 self._mark_tree(root)
-        except (Corrupt, NotFound):
+        except (Corrupt, NotFound) as exc:
             again = newest_snapshot(self._environment.index, snapshot.prefix, snapshot.version)
             if again is not None and again.id == snapshot.id:
-                raise
+                self._fail(exc)
 
     def _mark_parts(self, snapshot: Snapshot, manifest: Manifest) -> None:
         """Mark the parts of an app snapshot, and the list of parts if it is a body."""
@@ -173,8 +200,7 @@ class Marking:
         if root.inline is not None:
             self._mark_below(self._chunks.top(root))
         elif root.address not in self._seen:
-            self._mark_below(self._chunks.top(root))
-            self._mark_chunk(root.address)
+            self._mark_subtree(root.address, lambda: self._chunks.top(root))
 
     def _mark_below(self, node: Node) -> None:
         self._step()
@@ -184,8 +210,14 @@ class Marking:
             return
         for position, address in enumerate(node.addresses):
             if address not in self._seen:
-                self._mark_below(self._chunks.child(node, position))
-                self._mark_chunk(address)
+                self._mark_subtree(address, partial(self._chunks.child, node, position))
+
+    def _mark_subtree(self, address: bytes, load: Callable[[], Node]) -> None:
+        try:
+            self._mark_below(load())
+        except (Corrupt, NotFound) as exc:
+            self._fail(exc)
+        self._mark_chunk(address)
 
     def _mark_chunk(self, address: bytes) -> None:
         """Mark a chunk after all its children. So every chunk in ``seen`` was walked to its leaves."""
@@ -203,8 +235,11 @@ class Marking:
         if body.digest is None:
             self._mark(f"{folder}/{body.address.hex()}")
         elif (folder, body.address) not in self._manifests:
-            for address in blob_addresses(self._environment.blobs, f"{self._owner}/{folder}", body):
-                self._mark(f"{folder}/{address.hex()}")
+            try:
+                for address in blob_addresses(self._environment.blobs, f"{self._owner}/{folder}", body):
+                    self._mark(f"{folder}/{address.hex()}")
+            except Corrupt as exc:
+                self._fail(exc)
             self._manifests.add((folder, body.address))
 
 

@@ -8,21 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import msgspec
 
-from stratalog.errors import NotFound, OutcomeUnknown, Unavailable
+from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Delete, Index, Item, Put, Write, item_bytes
 
-__all__ = ["Mirror", "Written", "last_item"]
+__all__ = ["Fail", "Mirror", "Written", "last_item", "missing", "raise_failure"]
 
 T = TypeVar("T")
 
 WORKERS = 16
+
+
+Fail = Callable[[str, StratalogError], None]
+"""Called with a damaged part of the source, which is a blob, log or record, and its error."""
+
+
+def raise_failure(what: str, error: StratalogError) -> NoReturn:
+    """Raise the error of a damaged part."""
+    raise error
 
 
 class Written(msgspec.Struct):
@@ -37,10 +46,18 @@ class Mirror:
     """Makes parts of ``target`` equal to parts of ``source``. No other process may write these parts meanwhile.
 
     ``report`` is called with the number of items or blobs just written. After a crash at any point, call the same
-    methods again: they write only the differences. Use a mirror in a ``with`` statement.
+    methods again: they write only the differences. ``fail`` is called with the key of a damaged blob of the source, and
+    its error. Unless ``fail`` raises the error, the mirror leaves the blob out. Use a mirror in a ``with`` statement.
     """
 
-    def __init__(self, source: Environment, target: Environment, report: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        source: Environment,
+        target: Environment,
+        report: Callable[[int], None],
+        fail: Fail = raise_failure,
+    ) -> None:
+        self._fail = fail
         self.source = source
         self.target = target
         self.written = Written()
@@ -104,7 +121,7 @@ class Mirror:
         there = target_prefix or prefix
         ours = (there + stat.key.removeprefix(prefix) for stat in self.source.blobs.list(prefix))
         theirs = (stat.key for stat in self.target.blobs.list(there))
-        for keys in _grouped(_missing(ours, theirs), WORKERS):
+        for keys in _grouped(missing(ours, theirs), WORKERS):
             list(self._pool.map(self._copy_blob, [prefix + key.removeprefix(there) for key in keys], keys))
             self.written.blobs += len(keys)
             self._report(len(keys))
@@ -114,6 +131,9 @@ class Mirror:
             body = self.source.blobs.get(source_key)
         except NotFound:
             return  # the blob was collected after the listing, so nothing refers to it
+        except Corrupt as exc:
+            self._fail(source_key, exc)
+            return
         retry = self.target.retry()
         while True:
             try:
@@ -181,7 +201,7 @@ def _batches(writes: Iterator[Write]) -> Iterator[list[Write]]:
         yield batch
 
 
-def _missing(ours: Iterator[str], theirs: Iterator[str]) -> Iterator[str]:
+def missing(ours: Iterator[str], theirs: Iterator[str]) -> Iterator[str]:
     """Yield the keys in ``ours`` that are not in ``theirs``. Both inputs are in order."""
     there = next(theirs, None)
     for key in ours:

@@ -20,7 +20,7 @@ from contextlib import suppress
 
 import msgspec
 
-from stratalog.errors import Conflict, NotFound
+from stratalog.errors import Conflict, NotFound, StratalogError
 from stratalog.keys import (
     COPY_PARTITION,
     NAME_SORT,
@@ -50,8 +50,9 @@ from stratalog.log.family_members import depth_of
 from stratalog.log.head import find_head
 from stratalog.log.lifecycle import deleted_line
 from stratalog.log.names import read_name
+from stratalog.maintenance.collection import MaintenanceFailure
 from stratalog.maintenance.copy_check import check_copy
-from stratalog.maintenance.mirror import Mirror, last_item
+from stratalog.maintenance.mirror import Fail, Mirror, last_item
 from stratalog.ports.index import Delete, Item, Put, Write, required
 from stratalog.records.floor import FLOOR_SORT
 from stratalog.records.versions import BEFORE_VERSIONS
@@ -67,13 +68,17 @@ Progress = Callable[[int], None]
 
 
 class CopyReport(msgspec.Struct, frozen=True):
-    """The numbers of organisations, logs and records compared, and of the items and blobs that this run wrote."""
+    """The numbers of organisations, logs and records compared, and of the items and blobs that this run wrote.
+
+    ``failures`` are the damaged blobs, logs and records of the source that were found; the copy has the same damage.
+    """
 
     organisations: int
     logs: int
     records: int
     items_written: int
     blobs_written: int
+    failures: tuple[MaintenanceFailure, ...] = ()
 
 
 def copy_store(source: Store, target: Store, progress: Progress | None = None) -> CopyReport:
@@ -85,10 +90,16 @@ def copy_store(source: Store, target: Store, progress: Progress | None = None) -
 
     Raises Conflict if the target holds an object that the source does not have: no item of that object is overwritten.
     Raises Conflict if the source was written to meanwhile: run the copy again. Raises Corrupt if the comparison fails,
-    and the errors of the ports.
+    or an item of the source is damaged, and the errors of the ports.
     """
-    with Mirror(source.environment, target.environment, progress or (lambda count: None)) as mirror:
-        return _Copy(mirror).run()
+    failures: dict[MaintenanceFailure, None] = {}
+
+    def fail(what: str, error: StratalogError) -> None:
+        failures[MaintenanceFailure.of(what, error)] = None
+
+    with Mirror(source.environment, target.environment, progress or (lambda count: None), fail) as mirror:
+        report = _Copy(mirror, fail).run()
+    return msgspec.structs.replace(report, failures=tuple(failures))
 
 
 class _Position(msgspec.Struct, frozen=True):
@@ -116,8 +127,9 @@ class _Moved(Exception):
 
 
 class _Copy:
-    def __init__(self, mirror: Mirror) -> None:
+    def __init__(self, mirror: Mirror, fail: Fail) -> None:
         self._mirror = mirror
+        self._fail = fail
         self._source = mirror.source.index
         self._target = mirror.target.index
         self._owners: set[str] = set()
@@ -132,7 +144,7 @@ class _Copy:
         self._mirror.items(REJECTED_PARTITION)
         # Delete the position before the comparison. So a later run reads everything, even if the comparison fails.
         commit_once(self._mirror.target, [Delete(COPY_PARTITION, STATE_SORT)], lambda: False)
-        logs, records = check_copy(self._mirror.source, self._mirror.target, organisations)
+        logs, records = check_copy(self._mirror.source, self._mirror.target, organisations, self._fail)
         written = self._mirror.written
         return CopyReport(len(organisations), logs, records, written.items, written.blobs)
 

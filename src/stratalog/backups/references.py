@@ -1,0 +1,91 @@
+"""The blobs that items of a backup refer to, and the search for those that the backup lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+
+from stratalog.backups.format import ITEMS_ROW
+from stratalog.backups.writer import BackupWriter
+from stratalog.errors import Corrupt, StratalogError
+from stratalog.limits import COLLECT_CANDIDATES_MAX, COLLECT_CHUNKS_SEEN_MAX
+from stratalog.log.bodies import BodyRef, blob_addresses
+from stratalog.log.environment import Environment
+from stratalog.maintenance.damage import shape_fault
+from stratalog.maintenance.marks import Marking, Reached
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.index import Item
+
+__all__ = ["LostBlobs", "blobs_of_bodies"]
+
+CHUNKS = "chunks/"
+
+
+def blobs_of_bodies(blobs: Blobs, owner: str, bodies: Iterable[BodyRef]) -> set[str]:
+    """Return the keys, without the owner, of the blobs of bodies. The parts of a lost manifest are unknown."""
+    names = set[str]()
+    for body in bodies:
+        with suppress(Corrupt):
+            for address in blob_addresses(blobs, f"{owner}/bodies", body):
+                names.add(f"bodies/{address.hex()}")
+    return names
+
+
+class LostBlobs:
+    """Searches for the blobs of a family that its items in a backup refer to, and that the row ``listed`` lacks."""
+
+    def __init__(self, environment: Environment, catalogue: BackupWriter, owner: str, listed: bytes) -> None:
+        self._catalogue = catalogue
+        self._owner = owner
+        self._listed = listed
+        # If no blob of the base is gone, the items of the base need no search. Neither does a chunk of the base: the
+        # search of the base has followed it. So the search of most backups reads little.
+        self._only_new = catalogue.lists_all_of_base(owner, listed)
+        self._needed = set[str]()
+        self._lost = set[str]()
+        self._unread = list[StratalogError]()
+        readable = Environment(environment.index, catalogue.readable, environment.clock)
+        seen = self._base_chunks() if self._only_new else set[bytes]()
+        self._marking = Marking(readable, owner, self._need, Reached(), seen, lambda: None, self._unread.append)
+
+    def run(self, rows: Mapping[str, bytes], retained: Collection[str]) -> bytes:
+        """Note each lost blob as a failure. Return the row of the family's blobs, with the base's if one is lost.
+
+        ``rows`` are the new rows of the family, and ``retained`` the keys of the rows that stay as in the base.
+        """
+        for item in self._items(rows, retained):
+            if not shape_fault(item):
+                self._marking.mark_item(item)
+        self._settle()
+        self._catalogue.fail_lost(self._owner, self._lost)
+        # Below an item or blob that could not be read, other blobs may be lost.
+        is_sound = not self._lost and not self._unread
+        return self._listed if is_sound else self._catalogue.with_base(self._owner, self._listed)
+
+    def _items(self, rows: Mapping[str, bytes], retained: Collection[str]) -> Iterator[Item]:
+        base = self._catalogue.base
+        for key in rows if self._only_new else (*rows, *retained):
+            row = rows.get(key) or base.row(key)
+            if row is None or not key.startswith(ITEMS_ROW) or (self._only_new and base.row(key) == row):
+                continue
+            partition = key.removeprefix(ITEMS_ROW)
+            known = {item.sort: item for item in base.query(partition)} if self._only_new else {}
+            for item in self._catalogue.repository.items(partition, row):
+                if known.get(item.sort) != item:
+                    yield item
+
+    def _base_chunks(self) -> set[bytes]:
+        chunks = set[bytes]()
+        for item in self._catalogue.base_blobs(self._owner):
+            if item.sort.startswith(CHUNKS) and len(chunks) < COLLECT_CHUNKS_SEEN_MAX:
+                chunks.add(bytes.fromhex(item.sort.removeprefix(CHUNKS)))
+        return chunks
+
+    def _need(self, name: str) -> None:
+        self._needed.add(name)
+        if len(self._needed) >= COLLECT_CANDIDATES_MAX:
+            self._settle()
+
+    def _settle(self) -> None:
+        self._lost |= self._catalogue.unlisted(self._owner, self._listed, self._needed)
+        self._needed.clear()

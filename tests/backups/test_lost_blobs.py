@@ -1,0 +1,183 @@
+"""A backup of a store that has lost blobs names these blobs, and keeps the copies of the previous backup."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+import stratalog
+from stratalog.backups.restore import restore_store
+from stratalog.errors import Conflict
+from stratalog.keys import COPY_PARTITION
+from stratalog.maintenance.damage import blob_kind
+from stratalog.maintenance.store_copy import copy_store
+from stratalog.protocol import Mutation
+from stratalog.testing.clock import ManualClock
+from tests.backups.stores import Backups
+from tests.inline_store import open_inline
+from tests.maintenance.damage_sweep import needed_blobs
+from tests.maintenance.full_store import full_store
+from tests.maintenance.growing import SETTINGS
+
+
+@pytest.fixture
+def store() -> stratalog.Store:
+    return open_inline(settings=SETTINGS, clock=ManualClock())
+
+
+def lose(store: stratalog.Store, key: str) -> bytes:
+    """Delete a blob, and return its bytes."""
+    blobs = store.environment.blobs
+    body, stat = blobs.get(key), blobs.stat(key)
+    assert stat is not None
+    blobs.delete(key, stat.stamp)
+    return body
+
+
+def named(backups: Backups, store: stratalog.Store) -> list[str]:
+    """Make a backup, and return what its failures name, in order."""
+    return sorted(failure.what for failure in backups.make(store).manifest.failures)
+
+
+@pytest.mark.parametrize("kind", ["app snapshot part", "archive", "argument", "chunk", "entry body", "value"])
+def test_a_lost_blob_of_a_log_is_a_failure_and_stays_in_later_backups(kind: str) -> None:
+    store = full_store("memory:")
+    backups, draft = Backups(store.environment.clock), store.document("acme", "draft")
+    for name in ("events", "grid"):
+        store.fork_log(store.log("acme", name), f"{name} draft", store.log("acme", name).head().version)
+    keys = sorted(key for key in needed_blobs(store) if blob_kind(key) == kind)
+    backups.make(store)
+    bodies = {key: lose(store, key) for key in keys}
+    draft.put("later", "x")
+    for name in ("events", "grid"):
+        store.log("acme", f"{name} draft").append(stratalog.Event("later"))
+    for _ in range(2):
+        assert named(backups, store) == keys
+        assert {key: backups.view().environment.blobs.get(key) for key in keys} == bodies
+
+
+@pytest.mark.parametrize("kind", ["app snapshot part", "argument", "entry body", "value"])
+def test_the_first_backup_names_each_lost_blob_of_a_log(kind: str) -> None:
+    store = full_store("memory:")
+    keys = sorted(key for key in needed_blobs(store) if blob_kind(key) == kind)
+    for key in keys:
+        lose(store, key)
+    assert named(Backups(store.environment.clock), store) == keys
+
+
+def test_the_search_for_lost_blobs_reads_no_blob_that_the_previous_backup_has(store: stratalog.Store) -> None:
+    """The last change makes a snapshot, which shares most of its chunks with the snapshot before."""
+    backups, blobs, read = Backups(store.environment.clock), store.environment.blobs, list[str]()
+    document = store.create("acme", "plan")
+    mutations = [
+        Mutation(client="ada", name="put", args={"key": f"cells/{row}", "value": "x" * 50}) for row in range(400)
+    ]
+    for first in range(0, len(mutations), 100):
+        document.apply(mutations[first : first + 100])
+    backups.make(store)
+    known = {stat.key for stat in blobs.list("acme/")}
+    for _ in range(3):
+        document.put("cells/7", store.environment.clock.random_bytes(3_000).hex())
+    get = blobs.get
+
+    def watched(key: str) -> bytes:
+        read.append(key)
+        return get(key)
+
+    blobs.get = watched  # type: ignore[method-assign]
+    assert named(backups, store) == []
+    assert any("/chunks/" in key for key in read)
+    assert known.isdisjoint(read)
+
+
+def test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_named(store: stratalog.Store) -> None:
+    """The interrupted backup has not read the damaged log again, so it knows of no failure."""
+    backups = Backups(store.environment.clock)
+    store.create_log("acme", "plan").append(stratalog.Event("seen", store.environment.clock.random_bytes(20_000)))
+    [key] = needed_blobs(store)
+    lose(store, key)
+    assert named(backups, store) == [key]
+    repository = backups.repository()
+    repository.note_unfinished(
+        msgspec.structs.replace(repository.manifest(), id=repository.new_id(1, repository.manifest().id), failures=())
+    )
+    assert named(backups, store) == [key]
+
+
+@pytest.mark.parametrize("has_versions", [False, True])
+def test_a_lost_body_of_a_record_s_failure_is_a_failure_and_stays_in_later_backups(
+    store: stratalog.Store, has_versions: bool
+) -> None:
+    """Each later backup lists the blobs of the record again."""
+    backups, records, body = Backups(store.environment.clock), store.records("acme"), b"f" * 20_000
+    if has_versions:
+        records.put("r", b"1" * 20_000)
+    records.fail("r", "unreadable", body=body)
+    blobs = store.environment.blobs
+    [key] = [stat.key for stat in blobs.list("acme/records/") if blobs.get(stat.key) == body]
+    backups.make(store)
+    lose(store, key)
+    if has_versions:
+        records.put("r", b"2" * 20_000)
+    for _ in range(2):
+        assert named(backups, store) == [key]
+        assert b"".join(backups.view().records("acme").open_dead_letter("r")) == body
+    assert named(Backups(store.environment.clock), store) == [key]
+
+
+def store_with_large_bodies(store: stratalog.Store) -> list[str]:
+    """Create two logs and two records. Return the keys of the blobs of one log and one record."""
+    for name in ("lost", "kept"):
+        store.create_log("acme", name).append(stratalog.Event("seen", store.environment.clock.random_bytes(20_000)))
+        store.records("acme").put(name, store.environment.clock.random_bytes(20_000))
+    return [stat.key for stat in store.environment.blobs.list("acme/") if "/kept" not in stat.key]
+
+
+def is_restored(store: stratalog.Store, source: stratalog.Store) -> bool:
+    """Return whether a store has the intact log and record, and no mark of an unfinished restoration."""
+    answers = [(of.log("acme", "kept").entry(1), of.records("acme").get("kept")) for of in (store, source)]
+    return answers[0] == answers[1] and not list(store.environment.index.query(COPY_PARTITION))
+
+
+def test_a_restoration_names_lost_blobs_and_restores_the_rest(store: stratalog.Store) -> None:
+    backups, target = Backups(store.environment.clock), open_inline(settings=SETTINGS)
+    lost = store_with_large_bodies(store)
+    for key in lost:
+        lose(store, key)
+    backups.make(store)
+    report = restore_store(backups.view(), target, "a")
+    assert [(failure.what, failure.key) for failure in report.failures] == [("acme/lost", key) for key in lost]
+    assert is_restored(target, store)
+
+
+def test_a_restoration_names_lost_copies_and_restores_the_rest(store: stratalog.Store) -> None:
+    """The damage is in the repository."""
+    backups, target = Backups(store.environment.clock), open_inline(settings=SETTINGS)
+    lost = store_with_large_bodies(store)
+    backups.make(store)
+    for stat in list(backups.blobs.list("!backup/blobs/")):
+        if any(key in stat.key for key in lost):
+            backups.blobs.delete(stat.key, stat.stamp)
+    report = restore_store(backups.view(), target, "a")
+    assert {failure.what for failure in report.failures} == {*lost, "acme/lost"}
+    assert is_restored(target, store)
+
+
+def test_a_restoration_whose_backup_is_pruned_meanwhile_stays_unfinished(store: stratalog.Store) -> None:
+    backups, target = Backups(store.environment.clock), open_inline(settings=SETTINGS)
+    store_with_large_bodies(store)
+    id, view, repository = backups.make(store).manifest.id, backups.view(), backups.repository()
+    for folder in ("manifests", "blobs"):
+        for stat in list(backups.blobs.list(f"!backup/{folder}/")):
+            backups.blobs.delete(stat.key, stat.stamp)
+    with pytest.raises(Conflict, match="pruned"):
+        restore_store(view, target, "a", require_backup=lambda: repository.require_backup(id))
+    assert list(target.environment.index.query(COPY_PARTITION))
+
+
+def test_a_copy_names_lost_blobs_and_copies_the_rest(store: stratalog.Store) -> None:
+    target, lost = open_inline(settings=SETTINGS), store_with_large_bodies(store)
+    for key in lost:
+        lose(store, key)
+    assert [failure.key for failure in copy_store(store, target).failures] == lost
+    assert is_restored(target, store)
