@@ -793,7 +793,6 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{TESTS}/test_forgotten.py::test_a_restore_writes_nothing_if_no_engine_can_compute_its_state",),
     ),
-    ),
     Removal(
         "B809",
         (
