@@ -316,11 +316,8 @@ def _link_at(log: Log, version: int, visit: Callable[[Entry], None]) -> Link | D
         entry = log.entry(version)
         visit(entry)
         return link_of(entry)
-    except VersionForgotten as exc:
-        # Below the new floor the version is not damaged: the floor rose during the verification.
-        if version < log.floor():
-            raise
-        return damage_of(version, exc)
+    except VersionForgotten:  # the floor rose during the verification, so the version is not damaged
+        raise
     except (Corrupt, NotFound) as exc:
         return damage_of(version, exc)
 
