@@ -450,4 +450,74 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/maintenance/test_scrub.py::test_a_count_of_the_blobs_that_is_stopped_resumes",),
     ),
+    Removal(
+        "B781",
+        (
+            Edit(
+                "src/stratalog/maintenance/verification.py",
+                "if isinstance(exc, NotFound) and not _is_listed(store, history):",
+                "if isinstance(exc, NotFound):",
+            ),
+        ),
+        (
+            "tests/maintenance/test_verification.py::test_a_listed_log_without_a_name_record_is_a_finding_and_not_provable",
+            "tests/cli/test_deleted_meanwhile.py::test_a_listed_log_without_a_name_record_is_not_skipped",
+        ),
+    ),
+    Removal(
+        "B782",
+        (
+            Edit(
+                "src/stratalog/log/verification.py",
+                "*(TypeError, AttributeError, ValueError, LookupError, ArithmeticError, ",
+                "*(",
+            ),
+        ),
+        (
+            "tests/maintenance/test_verification.py::test_a_value_of_another_type_damages_its_version",
+            "tests/maintenance/test_verification.py::test_a_name_record_with_a_value_of_another_type_or_range_is_a_finding_and_not_provable",
+            "tests/maintenance/test_verification.py::test_a_record_floor_with_a_value_of_another_type_or_range_is_a_finding",
+            "tests/maintenance/test_verification.py::test_a_snapshot_with_a_value_of_another_type_is_a_finding",
+        ),
+    ),
+    Removal(
+        "B782",
+        (
+            Edit(
+                "src/stratalog/log/verification.py",
+                '    return value if isinstance(value, bytes) else b""\n',
+                "    return value  # type: ignore[return-value]\n",
+            ),
+        ),
+        ("tests/maintenance/test_verification.py::test_a_value_of_another_type_damages_its_version",),
+    ),
+    Removal(
+        "B783",
+        (
+            Edit(
+                "src/stratalog/maintenance/verification.py",
+                "last = None if upto is None else min(upto, log.head().version)",
+                "last = upto",
+            ),
+            Edit(
+                "src/stratalog/maintenance/verification.py",
+                "        if isinstance(exc, VersionForgotten):\n",
+                "        if isinstance(exc, NotFound):\n",
+            ),
+        ),
+        (
+            "tests/maintenance/test_verification.py::test_a_document_is_verified_up_to_its_head_if_the_wanted_version_is_beyond",
+        ),
+    ),
+    Removal(
+        "B784",
+        (
+            Edit(
+                "src/stratalog/maintenance/damage.py",
+                "isinstance(value, int) and not 0 <= value <= VERSION_MAX",
+                "value is None",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_a_name_record_whose_numbers_are_no_versions_is_named",),
+    ),
 )

@@ -15,15 +15,15 @@ from stratalog.errors import Closed, Corrupt, NotFound, OutcomeUnknown, Unavaila
 from stratalog.keys import NAME_SORT, name_partition
 from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log import Environment, Log, open_log
-from stratalog.log.directory import LOGS, RECORDS, list_directory, list_organisations
-from stratalog.log.verification import ChainReport, check_upto
+from stratalog.log.directory import LOGS, RECORDS, is_listed, list_directory, list_organisations
+from stratalog.log.verification import ChainReport
 from stratalog.maintenance.damage import DamageList, StoredDamage, item_key
 from stratalog.maintenance.document_check import DocumentCheck
 from stratalog.maintenance.log_check import LogCheck
 from stratalog.maintenance.record_check import check_record
 from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex, ScratchFirst
 from stratalog.maintenance.store_check import blob_owners, check_organisation, check_queue, unlisted
-from stratalog.maintenance.verification import HistoryKind, HistoryName
+from stratalog.maintenance.verification import HistoryKind, HistoryName, check_history_upto
 from stratalog.ports.scratch import Scratch
 from stratalog.records.versions import Name
 from stratalog.store import Store
@@ -137,8 +137,7 @@ def look(
     ``then`` is called after the reading, with the environment and the blobs of the rebuild. These blobs include the
     rebuilt chunks.
     """
-    if upto is not None and history.kind == "log":
-        _check_upto(store.environment, history, upto)
+    check_history_upto(store.environment, history, upto)
     floor = -1
     for _ in range(VERIFY_ATTEMPTS_MAX):
         damages = DamageList()
@@ -163,16 +162,6 @@ def look(
             assert isinstance(blobs, RecordingBlobs)
             return msgspec.structs.replace(report, damages=damages.damages(), bytes_read=blobs.bytes_read)
     raise VersionForgotten("the floor rose during each attempt to inspect the log", log=history.name, floor=floor)
-
-
-def _check_upto(environment: Environment, history: HistoryName, upto: int) -> None:
-    """Raise VersionForgotten or Invalid if no state or chain ends at ``upto``. The inspection reports any damage."""
-    try:
-        log = open_log(environment, history.organisation, history.name)
-        floor = log.floor()
-    except (Corrupt, NotFound):
-        return
-    check_upto(log, upto, max(floor, log.first) if log.record.kind == "document" else floor)
 
 
 def _floor(environment: Environment, history: HistoryName) -> int:
@@ -203,8 +192,7 @@ def _open_listed(environment: Environment, history: HistoryName, damages: Damage
     try:
         return open_log(environment, history.organisation, history.name)
     except NotFound:
-        listed = (listing.id for listing in list_directory(environment.index, history.organisation, LOGS))
-        if history.name in listed:
+        if is_listed(environment.index, history.organisation, LOGS, history.name):
             key = item_key(name_partition(history.organisation, history.name), NAME_SORT)
             damages.add("name record", key, "missing", "a listed log has no name record, or a deleted name record")
         raise

@@ -10,7 +10,7 @@ from stratalog.errors import Corrupt, NotFound
 from stratalog.keys import dead_letters_partition, directory_partition, failures_partition, number, parse_number
 from stratalog.log import Environment
 from stratalog.log.bodies import BodyRef, read_body_back
-from stratalog.log.directory import RECORDS, SHARDS
+from stratalog.log.directory import RECORDS, SHARDS, is_listed
 from stratalog.log.verification import ChainReport, Finding
 from stratalog.maintenance.damage import DamageList, Fault, damaged_ranges, item_key
 from stratalog.ports.index import Item
@@ -35,7 +35,7 @@ def check_record(
     try:
         report = verify_record(environment, name, progress=progress)
     except NotFound:
-        if environment.index.get(_directory(name), name.id) is None and not len(damages):
+        if not is_listed(environment.index, name.organisation, RECORDS, name.id) and not len(damages):
             raise
         finding = Finding("missing", 1, 1, "the listed record has no version")
         report = ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))

@@ -11,7 +11,17 @@ from stratalog.keys import number, parse_number
 from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log.chain import body_digest, genesis
 from stratalog.log.environment import Environment
-from stratalog.log.verification import ChainReport, Damage, Finding, Link, certain_part, check_chain, damage_of
+from stratalog.log.verification import (
+    DAMAGE_ERRORS,
+    INTACT_ERRORS,
+    ChainReport,
+    Damage,
+    Finding,
+    Link,
+    certain_part,
+    check_chain,
+    damage_of,
+)
 from stratalog.ports.index import Item
 from stratalog.records.chain import extras_of
 from stratalog.records.content import stream_item
@@ -88,12 +98,12 @@ def _link(environment: Environment, name: Name, version: int, item: Item) -> Lin
         who = attributes.get("p", ""), "", attributes["w"]
         extras = extras_of(attributes)
         return Link(version, attributes["c"], *who, digest, attributes["ch"], "d" in attributes, extras)
-    except VersionForgotten:
+    except INTACT_ERRORS:
         raise
-    except Corrupt as exc:
-        return damage_of(version, exc, attributes.get("ch", b""))
     except KeyError as exc:
         return Damage(version, "altered", f"an item lacks the attribute {exc}", attributes.get("ch", b""))
+    except DAMAGE_ERRORS as exc:
+        return damage_of(version, exc, attributes.get("ch", b""))
 
 
 def _digest(environment: Environment, name: Name, item: Item) -> bytes:
