@@ -315,6 +315,23 @@ def test_a_log_whose_damage_is_forgotten_during_each_attempt_is_not_verified(
     assert prove_descent(store, checkpoint).status == "proven"
 
 
+def test_a_record_whose_damage_is_forgotten_during_each_attempt_is_not_verified(
+    store: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("records.verification", "maintenance.inspection"):
+        monkeypatch.setattr(f"stratalog.{module}.VERIFY_ATTEMPTS_MAX", 1)
+    for version, verify in ((1, verify_history), (2, inspect_history)):
+        put(store, item_at(store, RECORD, version), c=1)
+        retain = VERSIONS - version
+
+        def forget(count: int, retain: int = retain) -> None:
+            store.records("acme").prune("report", retain=retain)
+
+        with pytest.raises(VersionForgotten, match="during each attempt"):
+            verify(store, RECORD, progress=forget)
+    assert verify_history(store, RECORD).findings == inspect_history(store, RECORD).damages == ()
+
+
 def test_a_version_missing_from_an_archive_is_reported(store: stratalog.Store) -> None:
     log = store.log("acme", "events")
     archive_segments(log)

@@ -520,4 +520,50 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/maintenance/test_inspection.py::test_a_name_record_whose_numbers_are_no_versions_is_named",),
     ),
+    Removal(
+        "B785",
+        (
+            Edit(
+                "src/stratalog/cli/inspection.py",
+                """                around = repair_store(store, dry_run=dry_run)
+        finally:
+""",
+                """                around = repair_store(store, dry_run=dry_run)
+        except Unavailable:
+            raise
+        else:
+""",
+            ),
+            Edit(
+                "src/stratalog/cli/inspection.py",
+                "from stratalog.errors import Invalid, NotFound, StratalogError, VersionForgotten\n",
+                "from stratalog.errors import Invalid, NotFound, StratalogError, Unavailable, VersionForgotten\n",
+            ),
+        ),
+        ("tests/cli/test_commands.py::test_an_error_does_not_hide_the_results_of_a_repair",),
+    ),
+    Removal(
+        "B786",
+        (
+            Edit(
+                "src/stratalog/maintenance/repair.py",
+                "            results.unread[history] = exc\n            return\n",
+                "            raise exc\n",
+            ),
+        ),
+        ("tests/cli/test_commands.py::test_a_repair_continues_after_a_history_whose_floor_keeps_rising",),
+    ),
+    Removal(
+        "B786",
+        (
+            Edit(
+                "src/stratalog/records/verification.py",
+                'raise VersionForgotten("the floor rose during each attempt to verify the record", record=name.id)',
+                'raise RuntimeError("another process kept pruning the record during the verification", name.id)',
+            ),
+        ),
+        (
+            "tests/maintenance/test_verification.py::test_a_record_whose_damage_is_forgotten_during_each_attempt_is_not_verified",
+        ),
+    ),
 )

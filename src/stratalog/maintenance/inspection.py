@@ -25,6 +25,7 @@ from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex
 from stratalog.maintenance.store_check import blob_owners, check_organisation, check_queue, unlisted
 from stratalog.maintenance.verification import HistoryKind, HistoryName, check_history_upto
 from stratalog.ports.scratch import Scratch
+from stratalog.records.floor import read_floor
 from stratalog.records.versions import Name
 from stratalog.store import Store
 
@@ -131,8 +132,8 @@ def look(
 ) -> HistoryInspection:
     """Read a history once and return its damages, including those that a concurrent write caused.
 
-    If the floor of a log rises above versions before they are read, read the log again, and drop the damages found
-    before. Raises the errors of `inspect_history`.
+    If the floor rises above versions before they are read, read the history again, and drop the damages found before.
+    Raises the errors of `inspect_history`.
 
     ``then`` is called after the reading, with the environment and the blobs of the rebuild. These blobs include the
     rebuilt chunks.
@@ -161,12 +162,14 @@ def look(
             blobs = environment.blobs
             assert isinstance(blobs, RecordingBlobs)
             return msgspec.structs.replace(report, damages=damages.damages(), bytes_read=blobs.bytes_read)
-    raise VersionForgotten("the floor rose during each attempt to inspect the log", log=history.name, floor=floor)
+    raise VersionForgotten(f"the floor rose during each attempt to inspect the {history.kind}", name=history.name)
 
 
 def _floor(environment: Environment, history: HistoryName) -> int:
-    """Return the floor of a log; -1 if damage or a deletion hides it."""
+    """Return the floor of a history; -1 if damage or a deletion hides it."""
     try:
+        if history.kind == "record":
+            return read_floor(environment.index, Name(history.organisation, history.name)).version
         return open_log(environment, history.organisation, history.name).floor()
     except (Corrupt, NotFound):
         return -1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stratalog.codec import sha256
-from stratalog.errors import Corrupt, NotFound
+from stratalog.errors import Corrupt, NotFound, VersionForgotten
 from stratalog.keys import dead_letters_partition, directory_partition, failures_partition, number, parse_number
 from stratalog.log import Environment
 from stratalog.log.bodies import BodyRef, read_body_back
@@ -34,6 +34,8 @@ def check_record(
     _check_floor(environment, name, damages)
     try:
         report = verify_record(environment, name, progress=progress)
+    except VersionForgotten:
+        raise
     except NotFound:
         if not is_listed(environment.index, name.organisation, RECORDS, name.id) and not len(damages):
             raise

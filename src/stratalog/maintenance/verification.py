@@ -163,8 +163,8 @@ def _verify_record(store: Store, history: HistoryName, progress: Progress | None
     """Verify a record. A listed record without a version is damaged: nothing deletes a record's latest version."""
     try:
         return verify_record(store.environment, Name(history.organisation, history.name), progress=progress)
-    except NotFound:
-        if not _is_listed(store, history):
+    except NotFound as exc:
+        if isinstance(exc, VersionForgotten) or not _is_listed(store, history):
             raise
         finding = Finding("missing", 1, 1, "the listed record has no version")
     return ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))

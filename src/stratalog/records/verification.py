@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stratalog.errors import Corrupt, NotFound, Unavailable, VersionForgotten
+from stratalog.errors import Corrupt, NotFound, VersionForgotten
 from stratalog.keys import number, parse_number
 from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log.chain import body_digest, genesis
@@ -37,7 +37,7 @@ def verify_record(
     """Recompute a record's chain, from the oldest version kept to the latest. Reads and hashes every body.
 
     If another process prunes the record meanwhile, the report has only the findings of versions that are still kept.
-    Raises NotFound. Raises Unavailable if no attempt of `VERIFY_ATTEMPTS_MAX` was certain.
+    Raises NotFound, Unavailable, and VersionForgotten if no attempt of `VERIFY_ATTEMPTS_MAX` was certain.
     """
     for _ in range(VERIFY_ATTEMPTS_MAX):
         floor = read_floor(environment.index, name)
@@ -51,7 +51,7 @@ def verify_record(
         certain = certain_part(report, floor.version - 1, read_floor(environment.index, name).version - 1)
         if certain is not None:
             return certain
-    raise Unavailable("another process kept pruning the record during the verification", record=name.id)
+    raise VersionForgotten("the floor rose during each attempt to verify the record", record=name.id)
 
 
 def _verified(
