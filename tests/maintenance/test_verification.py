@@ -363,6 +363,16 @@ def test_a_listed_record_without_versions_is_reported(store: stratalog.Store) ->
         verify_history(store, HistoryName("record", "acme", "repo"))
 
 
+def test_a_record_that_lost_all_kept_versions_is_reported(store: stratalog.Store) -> None:
+    """The forgotten version that is not freed yet is the latest version in the index."""
+    store.records("acme").prune("report", retain=2)
+    lost = [item_at(store, RECORD, version) for version in (VERSIONS - 1, VERSIONS)]
+    store.environment.index.commit([Delete(item.partition, item.sort) for item in lost])
+    assert findings(store, RECORD) == [("missing", VERSIONS - 1, VERSIONS - 1)]
+    with pytest.raises(stratalog.Corrupt, match=f"version={VERSIONS - 1}"):
+        list(store.records("acme").versions("report"))
+
+
 def test_all_histories_of_a_store_are_listed(store: stratalog.Store) -> None:
     store.create("globex", "plan")
     assert list(list_histories(store)) == [LOG, RECORD, HistoryName("log", "globex", "plan")]

@@ -60,9 +60,11 @@ def items_in_order(
 
     Versions that are forgotten during the iteration are skipped. Raises NotFound, and Corrupt for a gap.
     """
-    newest = parse_number(item_of(environment, name, None).sort)
-    newest = newest if before is None else min(newest, check_version(before) - 1)
+    latest = parse_number(item_of(environment, name, None).sort)
+    newest = latest if before is None else min(latest, check_version(before) - 1)
     seen, floor = Observation(environment.clock), read_floor(environment.index, name).version
+    if latest < floor:
+        check_superseded(environment, name, latest)
     wanted = newest if reverse else floor
     for item in environment.index.query(
         name.partition, after=number(floor - 1), before=number(newest + 1), reverse=reverse

@@ -44,8 +44,10 @@ def verify_record(
         latest = latest_item(environment.index, name.partition)
         if latest is None:
             raise NotFound("record not found", record=name.id)
+        # The version at the floor is kept, and nothing deletes the latest version. So a floor above it is damage.
+        last = max(floor.version, parse_number(latest.sort))
         try:
-            report = _verified(environment, name, floor, parse_number(latest.sort), progress)
+            report = _verified(environment, name, floor, last, progress)
         except VersionForgotten:
             continue
         certain = certain_part(report, floor.version - 1, read_floor(environment.index, name).version - 1)
