@@ -217,7 +217,8 @@ class _Walk:
 
     def take(self, step: Link | Damage) -> None:
         """Verify the next version, or pass a gap."""
-        step = msgspec.structs.replace(step, hash=_stored_hash(step.hash))
+        if (hash := _stored_hash(step.hash)) is not step.hash:
+            step = msgspec.structs.replace(step, hash=hash)
         self.version = step.version
         if isinstance(step, Damage):
             self.version = max(step.version, step.last)

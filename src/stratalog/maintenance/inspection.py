@@ -25,7 +25,6 @@ from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex
 from stratalog.maintenance.store_check import blob_owners, check_organisation, check_queue, unlisted
 from stratalog.maintenance.verification import HistoryKind, HistoryName, check_history_upto
 from stratalog.ports.scratch import Scratch
-from stratalog.records.floor import read_floor
 from stratalog.records.versions import Name
 from stratalog.store import Store
 
@@ -139,7 +138,6 @@ def look(
     rebuilt chunks.
     """
     check_history_upto(store.environment, history, upto)
-    floor = -1
     for _ in range(VERIFY_ATTEMPTS_MAX):
         damages = DamageList()
         damages.history = f"{history.organisation}/{history.name}"
@@ -148,12 +146,10 @@ def look(
                 report = _inspect(environment, building, history, upto, progress, damages)
             except (Unavailable, OutcomeUnknown, Closed):
                 raise
+            except VersionForgotten:  # the floor rose above versions before they were read
+                continue
             except Exception as exc:  # code that reads damaged data can raise any error
-                # The floor may have risen above versions before they were read. If it has not, the log is damaged.
-                if isinstance(exc, VersionForgotten) and (risen := _floor(store.environment, history)) != floor:
-                    floor = risen
-                    continue
-                if not len(damages) and not isinstance(exc, Corrupt | VersionForgotten):
+                if not len(damages) and not isinstance(exc, Corrupt):
                     raise
                 if not len(damages):
                     damages.add(history.kind, damages.history, "damaged", str(exc))
@@ -163,16 +159,6 @@ def look(
             assert isinstance(blobs, RecordingBlobs)
             return msgspec.structs.replace(report, damages=damages.damages(), bytes_read=blobs.bytes_read)
     raise VersionForgotten(f"the floor rose during each attempt to inspect the {history.kind}", name=history.name)
-
-
-def _floor(environment: Environment, history: HistoryName) -> int:
-    """Return the floor of a history; -1 if damage or a deletion hides it."""
-    try:
-        if history.kind == "record":
-            return read_floor(environment.index, Name(history.organisation, history.name)).version
-        return open_log(environment, history.organisation, history.name).floor()
-    except (Corrupt, NotFound):
-        return -1
 
 
 def _inspect(
