@@ -36,6 +36,7 @@ from stratalog.log.retention import forget_segment, raise_floor
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
+from stratalog.log.verification import verify_log
 from stratalog.maintenance.damage import SHAPES, DamageList, item_key, shape_fault
 from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspected_histories, look
 from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex
@@ -517,6 +518,8 @@ def test_an_inspection_up_to_a_version_before_its_fork_point_or_floor_is_refused
     for (name, upto), error in refusals.items():
         with pytest.raises(error):
             inspect(store, HistoryName("log", "acme", name), upto)
+    with pytest.raises(VersionForgotten):
+        verify_log(log, 1)
     for name, upto in (("plan", 6), ("fork", 8), ("log", 2), ("log-fork", 2)):
         report = inspect(store, HistoryName("log", "acme", name), upto)
         assert report.chain is not None

@@ -179,7 +179,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B494",
         (
             Edit(
-                "src/stratalog/maintenance/inspection.py", 'if upto is not None and history.kind == "log":', "if False:"
+                "src/stratalog/maintenance/inspection.py",
+                "    check_history_upto(store.environment, history, upto)\n",
+                "",
             ),
         ),
         (UPTO,),
@@ -283,8 +285,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/inspection.py",
-                "                    floor = risen\n                    continue\n",
-                "                    floor = risen\n",
+                "            except VersionForgotten:  # the floor rose above versions before they were read\n",
+                "            except MemoryError:\n",
             ),
         ),
         ("tests/maintenance/test_inspection.py::test_a_log_whose_floor_rises_during_each_reading_is_intact",),
@@ -327,8 +329,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/verification.py",
-                "    except Corrupt as exc:\n        finding = _finding(exc)\n",
-                "    except LookupError as exc:\n        finding = _finding(exc)\n",
+                "    except DAMAGE_ERRORS as exc:\n        if isinstance(exc, NotFound)",
+                "    except LookupError as exc:\n        if isinstance(exc, NotFound)",
             ),
         ),
         (
@@ -341,21 +343,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/checkpoint.py",
-                'item.attributes.get("ch") if item',
-                'item.attributes["ch"] if item',
-            ),
-        ),
-        (
-            "tests/cli/test_commands.py::test_damage_of_one_history_does_not_end_the_verification_of_the_others",
-            "tests/maintenance/test_checkpoint.py::test_a_damaged_hash_of_the_checkpoint_s_version_is_a_finding_and_no_contradiction",
-        ),
-    ),
-    Removal(
-        "B743",
-        (
-            Edit(
-                "src/stratalog/maintenance/checkpoint.py",
-                "    except (Corrupt, NotFound):\n",
+                "    except DAMAGE_ERRORS:\n",
                 "    except NotFound:\n",
             ),
         ),
