@@ -48,6 +48,9 @@ SORT_BYTES_MAX = 1024
 POSTGRES_CONNECTIONS_MAX = 16
 POSTGRES_WAIT_SECONDS_MAX = 5.0
 POSTGRES_ANSWER_SECONDS_MAX = 90.0
+# A pooler that gives each transaction another session answers a second session at once, unless it is busy. Another
+# pooler may not answer before one of its sessions ends.
+POOLER_ANSWER_SECONDS_MAX = 0.5
 
 # Blobs. A body above the part size is stored as parts and a manifest.
 BLOB_KEY_BYTES_MAX = 1024
@@ -127,6 +130,10 @@ FAILURE_REASON_CHARACTERS_MAX = 300
 # ends with the answer to the commit. Data that is marked for freeing is freed only after this time plus the grace.
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
+# A mark that is further in the future was made with a wrong clock, and is made again. A process that is behind by less
+# leaves the marks of right clocks as they are. If it set a mark back to its own time, a process with a right clock
+# would free the data at once.
+MARK_AHEAD_SECONDS_MIN = 30 * 86_400
 # A verification of a log or record starts again at most this often because the floor rose meanwhile.
 VERIFY_ATTEMPTS_MAX = 5
 

@@ -23,12 +23,15 @@ from stratalog.keys import (
     deleted_partition,
     entries_partition,
     name_partition,
+    names_partition,
     number,
     record_key,
     record_partition,
     snapshots_partition,
 )
 from stratalog.log.segments import list_segments
+from stratalog.maintenance.inspection import HistoryInspection, inspect_history
+from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.store import Store
 from tests.cli.conftest import Run
@@ -338,6 +341,37 @@ def test_an_error_during_verify_loses_no_result(budget: Run, options: list[str],
     assert "FAILED  acme/events" in result.stdout
     assert line in result.stdout
     assert "log not found" in result.stderr
+
+
+def test_an_error_does_not_hide_the_results_of_a_repair(budget: Run) -> None:
+    with stratalog.open("store") as store:
+        store.environment.index.commit([Delete(names_partition("budget"), "acme")])
+    result = budget("repair", "acme/budget", "acme/other", code=3)
+    assert result.stdout == "repaired name line !names/budget acme\nrepaired 1, cannot repair 0\n"
+    assert "log not found" in result.stderr
+    with stratalog.open("store") as store:
+        prefix = store.document("acme", "budget").log.record.prefix
+        store.environment.index.commit([Delete(entries_partition(prefix, 1), number(1))])
+    result = budget("repair", "acme/budget", "acme/other", code=6)
+    assert "repaired 0, cannot repair 3\ncontradicts name record acme/budget" in result.stdout
+    assert "log not found" in result.stderr
+
+
+def test_a_repair_continues_after_a_history_whose_floor_keeps_rising(
+    budget: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def inspected(store: stratalog.Store, history: HistoryName) -> HistoryInspection:
+        if history.name == "budget":
+            raise stratalog.VersionForgotten("the floor rose")
+        return inspect_history(store, history)
+
+    budget("create", "acme/plan")
+    with stratalog.open("store") as store:
+        store.environment.index.commit([Delete(names_partition("plan"), "acme")])
+    monkeypatch.setattr("stratalog.maintenance.repair.inspect_history", inspected)
+    shown = budget("repair", code=3).stdout
+    assert "repaired name line !names/plan acme" in shown
+    assert "not verified  acme/budget  the floor rose" in shown
 
 
 def test_a_repair_that_leaves_damage_names_the_command_that_restores_a_backup(budget: Run) -> None:

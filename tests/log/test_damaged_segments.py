@@ -9,9 +9,9 @@ import pytest
 import stratalog
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.documents.expiry import idle_clients
-from stratalog.errors import Corrupt, Unavailable
-from stratalog.keys import entries_partition, number
-from stratalog.log import Log
+from stratalog.errors import Corrupt, Unavailable, VersionForgotten
+from stratalog.keys import entries_partition, number, segments_partition
+from stratalog.log import Log, fork_log, open_log
 from stratalog.log.retention import archive_segments, free_segments, free_segments_below, raise_floor
 from stratalog.log.segments import list_segments
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
@@ -41,6 +41,29 @@ def marked(log: Log) -> list[bool]:
 
 def freed(log: Log) -> list[bool]:
     return [segment.freed for segment in list_segments(log.environment.index, log.record.prefix)]
+
+
+@pytest.mark.parametrize("first", [1, 5])
+@pytest.mark.parametrize("is_fork", [False, True], ids=["log", "fork"])
+def test_a_kept_version_whose_segment_record_is_lost_is_damage(first: int, is_fork: bool) -> None:
+    log = filled()
+    reader = fork_log(log, "fork", 12) if is_fork else log
+    log.environment.index.commit([Delete(segments_partition(log.record.prefix), number(first))])
+    with pytest.raises(Corrupt):
+        list(reader.read())
+    with pytest.raises(Corrupt):
+        reader.entry(first)
+
+
+def test_above_the_floor_a_version_without_a_segment_is_damage_and_at_the_floor_it_is_forgotten() -> None:
+    log = filled()
+    old = open_log(log.environment, log.record.organisation, log.record.name)
+    raise_floor(log, 6)
+    log.environment.index.commit([Delete(segments_partition(log.record.prefix), number(5))])
+    with pytest.raises(Corrupt, match="the segment of a kept version is missing"):
+        old.entry(7)
+    with pytest.raises(VersionForgotten):
+        old.entry(6)  # the entry of a floor may be forgotten with its segment
 
 
 def test_archiving_continues_after_a_damaged_segment_and_reports_the_archived_segments() -> None:

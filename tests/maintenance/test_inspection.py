@@ -22,9 +22,11 @@ from stratalog.documents.rebuild import Rebuild
 from stratalog.documents.redaction import redact
 from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.keys import (
+    NAME_SORT,
     checkpoints_partition,
     deleted_partition,
     entries_partition,
+    name_partition,
     number,
     record_key,
     record_partition,
@@ -34,7 +36,8 @@ from stratalog.log.retention import forget_segment, raise_floor
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
-from stratalog.maintenance.damage import SHAPES, DamageList, shape_fault
+from stratalog.log.verification import verify_log
+from stratalog.maintenance.damage import SHAPES, DamageList, item_key, shape_fault
 from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspected_histories, look
 from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex
 from stratalog.maintenance.verification import HistoryName, HistoryReport, verify_history
@@ -271,6 +274,18 @@ def test_an_attribute_that_does_not_decode_is_a_fault_of_its_item() -> None:
         assert shape_fault(cut) == "the attribute u cannot be decoded"
 
 
+@pytest.mark.parametrize("changed", [{"f": -5}, {"f": 2**60}, {"s": -5}, {"s": 2**60}])
+def test_a_name_record_whose_numbers_are_no_versions_is_named(changed: dict[str, int]) -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        store.create_log("acme", "log").append(Event("fact", 1))
+        item = store.environment.index.get(name_partition("acme", "log"), NAME_SORT)
+        assert item is not None
+        damaged = Item(item.partition, item.sort, {**item.attributes, **changed})
+        store.environment.index.commit([Put(damaged)])
+        damages = inspect_history(store, HistoryName("log", "acme", "log")).damages
+    assert item_key(item.partition, item.sort) in {damage.key for damage in damages}
+
+
 def test_a_missing_blob_is_read_from_another_folder_of_its_owner() -> None:
     blobs, damages, body = MemoryBlobs(ManualClock()), DamageList(), b"an argument, and a value too"
     missing, other = (f"acme/plan@1/{folder}/{sha256(body).hex()}" for folder in ("arguments", "fields"))
@@ -503,6 +518,8 @@ def test_an_inspection_up_to_a_version_before_its_fork_point_or_floor_is_refused
     for (name, upto), error in refusals.items():
         with pytest.raises(error):
             inspect(store, HistoryName("log", "acme", name), upto)
+    with pytest.raises(VersionForgotten):
+        verify_log(log, 1)
     for name, upto in (("plan", 6), ("fork", 8), ("log", 2), ("log-fork", 2)):
         report = inspect(store, HistoryName("log", "acme", name), upto)
         assert report.chain is not None

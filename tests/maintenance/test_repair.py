@@ -14,7 +14,7 @@ from stratalog.documents.document import Document
 from stratalog.keys import family_partition, number
 from stratalog.log.family_members import member_put
 from stratalog.maintenance.inspection import inspected_histories
-from stratalog.maintenance.repair import RepairReport, repair_histories, repair_store
+from stratalog.maintenance.repair import RepairReport, RepairResults, repair_histories, repair_store
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.testing.clock import ManualClock
 from tests.damage import DAMAGES, damage_blob
@@ -35,9 +35,10 @@ DERIVABLE = (
 
 
 def repair_all(store: stratalog.Store, *, dry_run: bool = False) -> RepairReport:
-    histories = repair_histories(store, list(inspected_histories(store)), dry_run=dry_run)
-    around = repair_store(store, dry_run=dry_run)
-    return RepairReport(histories.repaired + around.repaired, histories.remaining + around.remaining)
+    results = RepairResults()
+    repair_histories(store, list(inspected_histories(store)), results, dry_run=dry_run)
+    report, around = results.report(), repair_store(store, dry_run=dry_run)
+    return RepairReport(report.repaired + around.repaired, report.remaining + around.remaining)
 
 
 def content(place: MemoryPlace) -> dict[str, bytes]:

@@ -19,6 +19,7 @@ from stratalog.keys import (
     record_key,
     record_owner,
     record_partition,
+    snapshots_partition,
 )
 from stratalog.log.archive import open_archive, pack_archive
 from stratalog.log.bodies import write_body
@@ -27,12 +28,13 @@ from stratalog.log.lifecycle import delete_log
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.segments import list_segments, segment_change
 from stratalog.log.verification import Finding
-from stratalog.maintenance.checkpoint import Checkpoint, prove_descent
+from stratalog.maintenance.checkpoint import Checkpoint, checkpoint_of, prove_descent
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.damage import DAMAGES_OF_GAP_MAX
 from stratalog.maintenance.inspection import inspect_history
 from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
 from stratalog.ports.index import Delete, Item, Put
+from stratalog.records.floor import FLOOR_SORT
 from stratalog.testing.clock import ManualClock
 
 LOG = HistoryName("log", "acme", "events")
@@ -313,6 +315,23 @@ def test_a_log_whose_damage_is_forgotten_during_each_attempt_is_not_verified(
     assert prove_descent(store, checkpoint).status == "proven"
 
 
+def test_a_record_whose_damage_is_forgotten_during_each_attempt_is_not_verified(
+    store: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("records.verification", "maintenance.inspection"):
+        monkeypatch.setattr(f"stratalog.{module}.VERIFY_ATTEMPTS_MAX", 1)
+    for version, verify in ((1, verify_history), (2, inspect_history)):
+        put(store, item_at(store, RECORD, version), c=1)
+        retain = VERSIONS - version
+
+        def forget(count: int, retain: int = retain) -> None:
+            store.records("acme").prune("report", retain=retain)
+
+        with pytest.raises(VersionForgotten, match="during each attempt"):
+            verify(store, RECORD, progress=forget)
+    assert verify_history(store, RECORD).findings == inspect_history(store, RECORD).damages == ()
+
+
 def test_a_version_missing_from_an_archive_is_reported(store: stratalog.Store) -> None:
     log = store.log("acme", "events")
     archive_segments(log)
@@ -344,6 +363,16 @@ def test_a_listed_record_without_versions_is_reported(store: stratalog.Store) ->
         verify_history(store, HistoryName("record", "acme", "repo"))
 
 
+def test_a_record_that_lost_all_kept_versions_is_reported(store: stratalog.Store) -> None:
+    """The forgotten version that is not freed yet is the latest version in the index."""
+    store.records("acme").prune("report", retain=2)
+    lost = [item_at(store, RECORD, version) for version in (VERSIONS - 1, VERSIONS)]
+    store.environment.index.commit([Delete(item.partition, item.sort) for item in lost])
+    assert findings(store, RECORD) == [("missing", VERSIONS - 1, VERSIONS - 1)]
+    with pytest.raises(stratalog.Corrupt, match=f"version={VERSIONS - 1}"):
+        list(store.records("acme").versions("report"))
+
+
 def test_all_histories_of_a_store_are_listed(store: stratalog.Store) -> None:
     store.create("globex", "plan")
     assert list(list_histories(store)) == [LOG, RECORD, HistoryName("log", "globex", "plan")]
@@ -369,6 +398,69 @@ def test_a_damaged_name_record_is_a_finding(store: stratalog.Store) -> None:
     put(store, item, g=None)
     report = verify_history(store, LOG)
     assert (report.chain.origin, [found.kind for found in report.findings]) == ("", ["altered"])
+
+
+def test_a_listed_log_without_a_name_record_is_a_finding_and_not_provable(store: stratalog.Store) -> None:
+    checkpoint = checkpoint_of(store, LOG)
+    store.environment.index.commit([Delete(name_partition("acme", "events"), NAME_SORT)])
+    assert findings(store, LOG) == [("missing", 0, 0)]
+    assert prove_descent(store, checkpoint).status == "not-provable"
+    with pytest.raises(stratalog.NotFound):
+        verify_history(store, HistoryName("log", "acme", "other"))
+
+
+@both
+@pytest.mark.parametrize("name", ["hash", "s", "b"])
+@pytest.mark.parametrize("value", [7, "text"])
+def test_a_value_of_another_type_damages_its_version(
+    store: stratalog.Store, history: HistoryName, name: str, value: int | str
+) -> None:
+    changed = {("h" if history is LOG else "ch") if name == "hash" else name: value}
+    put(store, item_at(store, history, 3), **changed)
+    put(store, item_at(store, history, 8), p="u-2")
+    assert findings(store, history) == [("altered", 3, 3), ("altered", 8, 8)]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"f": "x"}, {"f": 2**60}, {"s": b"x"}, {"g": 7}, {"p": 7}, {"f": 2, "fh": 7}, {"s": 2**60}]
+)
+def test_a_name_record_with_a_value_of_another_type_or_range_is_a_finding_and_not_provable(
+    store: stratalog.Store, changed: dict[str, Any]
+) -> None:
+    checkpoint = checkpoint_of(store, LOG)
+    item = store.environment.index.get(name_partition("acme", "events"), NAME_SORT)
+    assert item is not None
+    put(store, item, **changed)
+    assert findings(store, LOG)
+    assert prove_descent(store, checkpoint).status != "contradicted"
+
+
+@pytest.mark.parametrize("changed", [{"v": "x"}, {"v": 2**60}, {"p": 7}, {"ch": 7}])
+def test_a_record_floor_with_a_value_of_another_type_or_range_is_a_finding(
+    store: stratalog.Store, changed: dict[str, Any]
+) -> None:
+    store.records("acme").prune("report", retain=3)
+    item = store.environment.index.get(record_partition("acme", record_key("report")), FLOOR_SORT)
+    assert item is not None
+    put(store, item, **changed)
+    assert findings(store, RECORD)
+
+
+@pytest.mark.parametrize("changed", [{"b": 7}, {"h": "x"}])
+def test_a_snapshot_with_a_value_of_another_type_is_a_finding(store: stratalog.Store, changed: dict[str, Any]) -> None:
+    document = store.create("acme", "plan")
+    for value in range(4):
+        document.mutate("put", {"key": "cells/1", "value": value})
+    document.snapshot()
+    item = next(store.environment.index.query(snapshots_partition(document.log.record.prefix)))
+    put(store, item, **changed)
+    assert len(findings(store, HistoryName("log", "acme", "plan"))) == 1
+
+
+def test_a_document_is_verified_up_to_its_head_if_the_wanted_version_is_beyond(store: stratalog.Store) -> None:
+    store.create("acme", "plan").mutate("put", {"key": "cells/1", "value": 1})
+    report = verify_history(store, HistoryName("log", "acme", "plan"), upto=9)
+    assert (report.findings, report.chain.version) == ((), 1)
 
 
 def test_a_collection_after_a_merge_retains_every_blob(store: stratalog.Store) -> None:

@@ -194,8 +194,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/verification.py",
-                "    except Corrupt as exc:\n        finding = _finding(exc)\n",
-                "    except LookupError as exc:\n        finding = _finding(exc)\n",
+                "    except DAMAGE_ERRORS as exc:\n        if isinstance(exc, NotFound)",
+                "    except LookupError as exc:\n        if isinstance(exc, NotFound)",
             ),
         ),
         (f"{DAMAGED_KEYS}::test_an_item_with_an_impossible_key_is_damage_and_ends_no_verification",),

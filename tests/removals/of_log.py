@@ -451,4 +451,29 @@ REMOVALS: tuple[Removal, ...] = (
             f"{BESIDE_MAINTENANCE}::test_an_app_snapshot_is_saved_although_the_parts_list_of_its_base_is_collected_meanwhile",
         ),
     ),
+    Removal(
+        "B780",
+        (
+            Edit(
+                "src/stratalog/log/reader.py",
+                "if version <= (floor := self._floor()):",
+                "if (floor := self._floor()) >= 0:",
+            ),
+        ),
+        (
+            "tests/log/test_damaged_segments.py::test_a_kept_version_whose_segment_record_is_lost_is_damage",
+            "tests/log/test_damaged_segments.py::test_above_the_floor_a_version_without_a_segment_is_damage_and_at_the_floor_it_is_forgotten",
+        ),
+    ),
+    Removal(
+        "B780",
+        (
+            Edit(
+                "src/stratalog/log/log.py",
+                "            return next(self.read(version - 1, version))",
+                "            raise",
+            ),
+        ),
+        ("tests/log/test_damaged_segments.py::test_a_kept_version_whose_segment_record_is_lost_is_damage",),
+    ),
 )

@@ -179,7 +179,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B494",
         (
             Edit(
-                "src/stratalog/maintenance/inspection.py", 'if upto is not None and history.kind == "log":', "if False:"
+                "src/stratalog/maintenance/inspection.py",
+                "    check_history_upto(store.environment, history, upto)\n",
+                "",
             ),
         ),
         (UPTO,),
@@ -283,8 +285,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/inspection.py",
-                "                    floor = risen\n                    continue\n",
-                "                    floor = risen\n",
+                "            except VersionForgotten:  # the floor rose above versions before they were read\n",
+                "            except MemoryError:\n",
             ),
         ),
         ("tests/maintenance/test_inspection.py::test_a_log_whose_floor_rises_during_each_reading_is_intact",),
@@ -327,8 +329,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/verification.py",
-                "    except Corrupt as exc:\n        finding = _finding(exc)\n",
-                "    except LookupError as exc:\n        finding = _finding(exc)\n",
+                "    except DAMAGE_ERRORS as exc:\n        if isinstance(exc, NotFound)",
+                "    except LookupError as exc:\n        if isinstance(exc, NotFound)",
             ),
         ),
         (
@@ -341,21 +343,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/checkpoint.py",
-                'item.attributes.get("ch") if item',
-                'item.attributes["ch"] if item',
-            ),
-        ),
-        (
-            "tests/cli/test_commands.py::test_damage_of_one_history_does_not_end_the_verification_of_the_others",
-            "tests/maintenance/test_checkpoint.py::test_a_damaged_hash_of_the_checkpoint_s_version_is_a_finding_and_no_contradiction",
-        ),
-    ),
-    Removal(
-        "B743",
-        (
-            Edit(
-                "src/stratalog/maintenance/checkpoint.py",
-                "    except (Corrupt, NotFound):\n",
+                "    except DAMAGE_ERRORS:\n",
                 "    except NotFound:\n",
             ),
         ),
@@ -474,5 +462,137 @@ REMOVALS: tuple[Removal, ...] = (
         (
             "tests/maintenance/test_checkpoint.py::test_a_note_with_an_invalid_signature_beside_the_valid_one_is_refused",
         ),
+    ),
+    Removal(
+        "B781",
+        (
+            Edit(
+                "src/stratalog/maintenance/verification.py",
+                "if isinstance(exc, NotFound) and not _is_listed(store, history):",
+                "if isinstance(exc, NotFound):",
+            ),
+        ),
+        (
+            "tests/maintenance/test_verification.py::test_a_listed_log_without_a_name_record_is_a_finding_and_not_provable",
+            "tests/cli/test_deleted_meanwhile.py::test_a_listed_log_without_a_name_record_is_not_skipped",
+        ),
+    ),
+    Removal(
+        "B782",
+        (
+            Edit(
+                "src/stratalog/log/verification.py",
+                "*(TypeError, AttributeError, ValueError, LookupError, ArithmeticError, ",
+                "*(",
+            ),
+        ),
+        (
+            "tests/maintenance/test_verification.py::test_a_value_of_another_type_damages_its_version",
+            "tests/maintenance/test_verification.py::test_a_name_record_with_a_value_of_another_type_or_range_is_a_finding_and_not_provable",
+            "tests/maintenance/test_verification.py::test_a_record_floor_with_a_value_of_another_type_or_range_is_a_finding",
+            "tests/maintenance/test_verification.py::test_a_snapshot_with_a_value_of_another_type_is_a_finding",
+        ),
+    ),
+    Removal(
+        "B782",
+        (
+            Edit(
+                "src/stratalog/log/verification.py",
+                '    return value if isinstance(value, bytes) else b""\n',
+                "    return value  # type: ignore[return-value]\n",
+            ),
+        ),
+        ("tests/maintenance/test_verification.py::test_a_value_of_another_type_damages_its_version",),
+    ),
+    Removal(
+        "B783",
+        (
+            Edit(
+                "src/stratalog/maintenance/verification.py",
+                "last = None if upto is None else min(upto, log.head().version)",
+                "last = upto",
+            ),
+            Edit(
+                "src/stratalog/maintenance/verification.py",
+                "        if isinstance(exc, VersionForgotten):\n",
+                "        if isinstance(exc, NotFound):\n",
+            ),
+        ),
+        (
+            "tests/maintenance/test_verification.py::test_a_document_is_verified_up_to_its_head_if_the_wanted_version_is_beyond",
+        ),
+    ),
+    Removal(
+        "B784",
+        (
+            Edit(
+                "src/stratalog/maintenance/damage.py",
+                "isinstance(value, int) and not 0 <= value <= VERSION_MAX",
+                "value is None",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_a_name_record_whose_numbers_are_no_versions_is_named",),
+    ),
+    Removal(
+        "B785",
+        (
+            Edit(
+                "src/stratalog/cli/inspection.py",
+                """                around = repair_store(store, dry_run=dry_run)
+        finally:
+""",
+                """                around = repair_store(store, dry_run=dry_run)
+        except Unavailable:
+            raise
+        else:
+""",
+            ),
+            Edit(
+                "src/stratalog/cli/inspection.py",
+                "from stratalog.errors import Invalid, NotFound, StratalogError, VersionForgotten\n",
+                "from stratalog.errors import Invalid, NotFound, StratalogError, Unavailable, VersionForgotten\n",
+            ),
+        ),
+        ("tests/cli/test_commands.py::test_an_error_does_not_hide_the_results_of_a_repair",),
+    ),
+    Removal(
+        "B786",
+        (
+            Edit(
+                "src/stratalog/maintenance/repair.py",
+                "            results.unread[history] = exc\n            return\n",
+                "            raise exc\n",
+            ),
+        ),
+        ("tests/cli/test_commands.py::test_a_repair_continues_after_a_history_whose_floor_keeps_rising",),
+    ),
+    Removal(
+        "B786",
+        (
+            Edit(
+                "src/stratalog/records/verification.py",
+                'raise VersionForgotten("the floor rose during each attempt to verify the record", record=name.id)',
+                'raise RuntimeError("another process kept pruning the record during the verification", name.id)',
+            ),
+        ),
+        (
+            "tests/maintenance/test_verification.py::test_a_record_whose_damage_is_forgotten_during_each_attempt_is_not_verified",
+        ),
+    ),
+    Removal(
+        "B787",
+        (
+            Edit(
+                "src/stratalog/records/verification.py",
+                "last = max(floor.version, parse_number(latest.sort))",
+                "last = parse_number(latest.sort)",
+            ),
+        ),
+        ("tests/maintenance/test_verification.py::test_a_record_that_lost_all_kept_versions_is_reported",),
+    ),
+    Removal(
+        "B787",
+        (Edit("src/stratalog/records/history.py", "        check_superseded(environment, name, latest)\n", ""),),
+        ("tests/maintenance/test_verification.py::test_a_record_that_lost_all_kept_versions_is_reported",),
     ),
 )

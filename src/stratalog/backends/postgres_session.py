@@ -15,14 +15,11 @@ from psycopg import generators
 from psycopg.pq import Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 
-from stratalog.limits import POSTGRES_ANSWER_SECONDS_MAX, POSTGRES_WAIT_SECONDS_MAX
+from stratalog.limits import POOLER_ANSWER_SECONDS_MAX, POSTGRES_ANSWER_SECONDS_MAX, POSTGRES_WAIT_SECONDS_MAX
 
 __all__ = ["REPLICATE", "PostgresSession", "drained"]
 
 WAIT_SECONDS = 0.1
-# A pooler that gives each transaction another session answers a second session at once, unless it is busy. Another
-# pooler may not answer before one of its sessions ends.
-POOLER_ANSWER_SECONDS_MAX = 0.5
 # The function of PostgreSQL that reports a cancelled wait for a standby.
 STANDBY_WAIT = "SyncRepWaitForLSN"
 # This transaction writes a message that nothing reads. Its commit waits until a standby has all commits up to its own.

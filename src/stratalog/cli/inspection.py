@@ -23,7 +23,7 @@ from stratalog.maintenance.inspection import (
     inspect_store,
     inspected_histories,
 )
-from stratalog.maintenance.repair import repair_histories, repair_store
+from stratalog.maintenance.repair import RepairReport, RepairResults, repair_histories, repair_store
 from stratalog.maintenance.verification import HistoryName, is_deleted
 from stratalog.store import Store
 
@@ -142,11 +142,7 @@ def reports_of(
             with progress(f"verifying {name}", None) as step:
                 report = read(store, history, upto, step)
         except VersionForgotten as exc:
-            if session.json:
-                print_json({"name": name, "kind": history.kind, "verified": False, "reason": exc.message})
-            else:
-                results.rows.append([click.style("not verified", fg="yellow"), name, str(exc)])
-            results.codes.add(MISSING)
+            _add_unread(session, history, exc, results)
         except NotFound:
             if not of_store or not is_deleted(store, history):
                 raise
@@ -154,28 +150,45 @@ def reports_of(
             yield history, report
 
 
+def _add_unread(session: Session, history: HistoryName, error: VersionForgotten, results: VerificationResults) -> None:
+    name = f"{history.organisation}/{history.name}"
+    if session.json:
+        print_json({"name": name, "kind": history.kind, "verified": False, "reason": error.message})
+    else:
+        results.rows.append([click.style("not verified", fg="yellow"), name, str(error)])
+    results.codes.add(MISSING)
+
+
 def show_repair(session: Session, named: Iterable[HistoryName] | None, dry_run: bool) -> None:
-    """Repair the named histories, or the whole store for None. Raises Failed if damage remains."""
-    store = session.open()
-    with progress("repairing", None) as step:
-        histories = _counted(list(inspected_histories(store)) if named is None else named, step)
-        report = repair_histories(store, histories, dry_run=dry_run, of_store=named is None)
-    repaired, remaining = list(report.repaired), list(report.remaining)
-    if named is None:
-        around = repair_store(store, dry_run=dry_run)
-        repaired += around.repaired
-        remaining += around.remaining
+    """Repair the named histories, or the whole store for None. Raises Failed if damage remains, see `shown_results`."""
+    store, repairs, around = session.open(), RepairResults(), RepairReport()
+    with shown_results(session) as results:
+        try:
+            with progress("repairing", None) as step:
+                histories = _counted(list(inspected_histories(store)) if named is None else named, step)
+                repair_histories(store, histories, repairs, dry_run=dry_run, of_store=named is None)
+            if named is None:
+                around = repair_store(store, dry_run=dry_run)
+        finally:
+            for history, error in repairs.unread.items():
+                _add_unread(session, history, error, results)
+            report = repairs.report()
+            remaining = [*report.remaining, *around.remaining]
+            _show_repaired(session, [*report.repaired, *around.repaired], remaining, dry_run)
+            results.add_damages(remaining)
+
+
+def _show_repaired(
+    session: Session, repaired: Sequence[StoredDamage], remaining: Sequence[StoredDamage], dry_run: bool
+) -> None:
     if session.json:
         print_json({"repaired": repaired, "remaining": remaining, "dry_run": dry_run})
     else:
         for damage in repaired:
             click.echo(f"{'would repair' if dry_run else 'repaired'} {damage.kind} {damage.key}")
-        _show_damages(remaining)
         click.echo(f"{'would repair' if dry_run else 'repaired'} {len(repaired)}, cannot repair {len(remaining)}")
         if remaining:
             note("a backup may have the rest: stratalog restore BACKUPS --name ORGANISATION/NAME --as NEW-NAME")
-    if remaining:
-        raise Failed(DAMAGED)
 
 
 def _show_damages(damages: Sequence[StoredDamage]) -> None:

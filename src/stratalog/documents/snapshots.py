@@ -41,14 +41,12 @@ def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> S
             return _load_once(log, chunks, at, head)
         except VersionForgotten as exc:
             # The floor may have risen above the snapshot or the entries that this attempt used. The snapshot of the new
-            # floor replaces them. If the floor did not rise during this attempt, the history above it must be readable.
+            # floor replaces them. If the floor did not rise during this attempt, its snapshot is missing.
             before, floor = floor, log.floor()
             if at < floor:
                 raise
             if floor == before:
-                raise Corrupt(
-                    "a snapshot or segment record above the floor is missing", document=log.record.name, floor=floor
-                ) from exc
+                raise Corrupt("the snapshot of the floor is missing", document=log.record.name, floor=floor) from exc
     raise Unavailable("the history was forgotten while it was read; read again", document=log.record.name)
 
 

@@ -17,6 +17,7 @@ from itertools import chain
 import msgspec
 
 from stratalog.codec import sha256
+from stratalog.errors import Corrupt
 from stratalog.keys import ORGANISATIONS_PARTITION, directory_partition, id_sort, names_partition
 from stratalog.log.environment import Environment
 from stratalog.log.listed_items import list_items
@@ -80,6 +81,14 @@ def list_directory(
     own = index.get(_partition(organisation, shelf, prefix), prefix) if prefix > after else None
     for item in chain([own] if own else (), heapq.merge(*shards, key=lambda item: item.sort)):
         yield Listing(item.sort, required(item, "k"), required(item, "c"))
+
+
+def is_listed(index: Index, organisation: str, shelf: str, id: str) -> bool:
+    """Return whether a shelf has a line of ``id``. A damaged line lists its log or record too."""
+    try:
+        return index.get(_partition(organisation, shelf, id), id_sort(id)) is not None
+    except Corrupt:
+        return True
 
 
 def list_ids(index: Index, organisation: str, shelf: str, *, after: str = "") -> Iterator[str]:

@@ -58,9 +58,10 @@ class Log:
         self._floor: Newest[LogFloor] = Newest(floor_rank, LogFloor(record.floor, record.floor_hash))
         self._hashes: dict[int, bytes] = {}
         self._appender = Appender(environment, record, self._entry_as_stored, self._segment_ready, seen)
-        self._reader = Reader(environment, record.prefix, record.owner, upcasters)
+        self._reader = Reader(environment, record.prefix, record.owner, self.floor, upcasters)
         self._ancestors = [
-            (parent, Reader(environment, parent.prefix, record.owner, upcasters)) for parent in record.lineage
+            (parent, Reader(environment, parent.prefix, record.owner, self.floor, upcasters))
+            for parent in record.lineage
         ]
 
     def __repr__(self) -> str:
@@ -173,7 +174,12 @@ class Log:
         check_version(version, minimum=1)
         self._check_above_floor(version)
         reader, _ = self._reader_of(version)
-        return reader.entry(version, self._appender.known_head() if reader is self._reader else None)
+        try:
+            return reader.entry(version, self._appender.known_head() if reader is self._reader else None)
+        except VersionForgotten:
+            raise
+        except NotFound:
+            return next(self.read(version - 1, version))  # raises Corrupt if the version is not beyond the head
 
     def read(self, after: int = 0, upto: int | None = None, *, head: Head | None = None) -> Iterator[Entry]:
         """Yield the entries ``after`` + 1 to ``upto`` (the head, if None), in order, lazily.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from stratalog.clock import Clock
-from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
+from stratalog.limits import GRACE_SECONDS, MARK_AHEAD_SECONDS_MIN, OBSERVATION_SECONDS_MAX
 
 __all__ = ["free_time_reached", "is_mark_ahead"]
 
 FREE_AFTER_MS = (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
-# A process that is behind by less than this leaves the marks of right clocks as they are. If it set a mark back to its
-# own time, a process with a right clock would free the items at once.
-AHEAD_MS_MIN = 30 * 86_400_000
+AHEAD_MS_MIN = MARK_AHEAD_SECONDS_MIN * 1000
 
 
 def free_time_reached(clock: Clock, marked_ms: int) -> bool:

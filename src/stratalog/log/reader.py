@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import chain, islice
 
 from stratalog.clock import Observation
@@ -28,12 +28,23 @@ Run = Generator[list[Entry], None, int]
 
 
 class Reader:
-    """Reads the entries of one incarnation of a log, from the index or from the archives."""
+    """Reads the entries of one incarnation of a log, from the index or from the archives.
 
-    def __init__(self, environment: Environment, prefix: str, owner: str, upcasters: Upcasters | None) -> None:
+    ``floor`` reads the floor of the log that the entries are read for.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        prefix: str,
+        owner: str,
+        floor: Callable[[], int],
+        upcasters: Upcasters | None = None,
+    ) -> None:
         self._environment = environment
         self._prefix = prefix
         self._owner = owner
+        self._floor = floor
         self._upcasters = upcasters
         self._archived = _Archived()
 
@@ -50,7 +61,7 @@ class Reader:
 
     def entry_as_stored(self, version: int) -> Entry:
         """Return entry ``version`` with the events as they were appended, without upcasters. Raises as `entry` does."""
-        return Reader(self._environment, self._prefix, self._owner, None).entry(version)
+        return Reader(self._environment, self._prefix, self._owner, self._floor).entry(version)
 
     def forget_archived(self) -> None:
         """Drop the cached archived segment: a redaction has changed it."""
@@ -164,9 +175,16 @@ class Reader:
         raise NotFound("version not found", prefix=self._prefix, version=version)
 
     def _segment(self, version: int) -> Segment:
+        """Return the segment of a version that exists. Raises VersionForgotten, and Corrupt above the floor."""
         segment = segment_holding(self._environment.index, self._prefix, version) if version > 0 else None
         if segment is None or (segment.marked_ms and (segment.archive is None or version > segment.last)):
-            raise VersionForgotten("the version is no longer kept", prefix=self._prefix, version=version)
+            forgotten = VersionForgotten("the version is no longer kept", prefix=self._prefix, version=version)
+            # The floor rises before a segment is marked. So read the floor after the segment.
+            if version <= (floor := self._floor()):
+                raise forgotten
+            raise Corrupt(
+                "the segment of a kept version is missing", prefix=self._prefix, version=version, floor=floor
+            ) from forgotten
         return segment
 
     def _item(self, version: int, segment: int) -> Item | None:

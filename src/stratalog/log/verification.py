@@ -14,13 +14,15 @@ import msgspec
 
 from stratalog.clock import Observation
 from stratalog.codec import encode, is_decimal, sha256
-from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
+from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, Unsupported, VersionForgotten
 from stratalog.log.chain import body_digest, link
 from stratalog.log.entries import Entry
 from stratalog.log.head import Head
 from stratalog.log.log import Log
 
 __all__ = [
+    "DAMAGE_ERRORS",
+    "INTACT_ERRORS",
     "ChainReport",
     "Damage",
     "Finding",
@@ -34,6 +36,15 @@ __all__ = [
 ]
 
 FindingKind = Literal["altered", "missing", "disordered"]
+
+DAMAGE_ERRORS = (
+    *(Corrupt, NotFound, Invalid, LimitExceeded),
+    *(TypeError, AttributeError, ValueError, LookupError, ArithmeticError, RecursionError, msgspec.MsgspecError),
+)
+"""The errors that a read of damaged data can raise, for example for a number in place of bytes."""
+
+INTACT_ERRORS = (VersionForgotten, Unsupported)
+"""The errors among `DAMAGE_ERRORS` that a read of intact data raises."""
 
 SEARCHES_MAX = 20
 """The limit of searches for misplaced links in one walk. Each search hashes every link of the history."""
@@ -174,7 +185,7 @@ def check_chain(
     ``links`` yields the versions in order. The function calls ``links`` once more if it must search for misplaced
     links. After each version or gap, it calls ``progress`` with the number of versions.
     """
-    walk = _Walk(start, before, links)
+    walk = _Walk(start, _stored_hash(before), links)
     for step in links():
         seen = walk.version
         walk.take(step)
@@ -206,6 +217,8 @@ class _Walk:
 
     def take(self, step: Link | Damage) -> None:
         """Verify the next version, or pass a gap."""
+        if (hash := _stored_hash(step.hash)) is not step.hash:
+            step = msgspec.structs.replace(step, hash=hash)
         self.version = step.version
         if isinstance(step, Damage):
             self.version = max(step.version, step.last)
@@ -258,9 +271,14 @@ class _Walk:
 def damage_of(version: int, error: Exception, hash: bytes = b"") -> Damage:
     """Return the damage of a version whose read raised ``error``."""
     is_missing = isinstance(error, NotFound) or isinstance(error.__cause__, NotFound)
-    reason = getattr(error, "message", "") or str(error)
+    reason = getattr(error, "message", "") or f"stored data has a value of the wrong type or range: {error}"
     key = getattr(error, "details", {}).get("key", "")
     return Damage(version, "missing" if is_missing else "altered", reason, hash, key if isinstance(key, str) else "")
+
+
+def _stored_hash(value: object) -> bytes:
+    """Return a hash of the index; empty, which is the hash of no version, for a damaged value of another type."""
+    return value if isinstance(value, bytes) else b""
 
 
 def link_of(entry: Entry) -> Link:
@@ -295,7 +313,7 @@ def _head(log: Log, start: int) -> tuple[Head, Damage | None]:
 def _links(log: Log, after: int, upto: int, head: Head, visit: Callable[[Entry], None]) -> Iterator[Link | Damage]:
     while after < upto:
         # The read of a range ends at a fault. Read the faulty version by itself. The next range begins after it.
-        with suppress(Corrupt, NotFound):
+        with suppress(*DAMAGE_ERRORS):
             for entry in log.read(after, upto, head=head):
                 visit(entry)
                 yield link_of(entry)
@@ -316,12 +334,9 @@ def _link_at(log: Log, version: int, visit: Callable[[Entry], None]) -> Link | D
         entry = log.entry(version)
         visit(entry)
         return link_of(entry)
-    except VersionForgotten as exc:
-        # Below the new floor the version is not damaged: the floor rose during the verification.
-        if version < log.floor():
-            raise
-        return damage_of(version, exc)
-    except (Corrupt, NotFound) as exc:
+    except INTACT_ERRORS:
+        raise
+    except DAMAGE_ERRORS as exc:
         return damage_of(version, exc)
 
 

@@ -17,7 +17,7 @@ import msgspec
 from stratalog.codec import is_decimal
 from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.log.chain import genesis
-from stratalog.log.verification import ChainReport
+from stratalog.log.verification import DAMAGE_ERRORS, INTACT_ERRORS, ChainReport
 from stratalog.maintenance.verification import (
     HistoryName,
     HistoryReport,
@@ -218,9 +218,9 @@ def _hash_at(store: Store, history: HistoryName, chain: ChainReport, version: in
         item = item_at(store.environment, name, version)
         hash = item.attributes.get("ch") if item else None
         return hash if isinstance(hash, bytes) else b""
-    except VersionForgotten:
+    except INTACT_ERRORS:
         raise
-    except (Corrupt, NotFound):
+    except DAMAGE_ERRORS:
         return b""
 
 

@@ -21,6 +21,7 @@ from stratalog.keys import (
     number,
     parse_number,
 )
+from stratalog.limits import VERSION_MAX
 from stratalog.log.names import NameRecord
 from stratalog.log.segments import segment_holding
 from stratalog.ports.index import Attribute, Index, Item
@@ -192,23 +193,23 @@ def item_kind(item: Item) -> str:
 
 
 # The attributes of each kind, first the required and then the optional attributes. The letter after a name is its type:
-# integer, text, bytes, MessagePack.
+# integer, version, text, bytes, MessagePack.
 SHAPES = {
-    "name record": ("k:t i:t c:i r:i s:i f:i o:t g:t h:b", "fh:b p:m d:i x:i"),
-    "segment record": ("c:i r:i m:i", "a:m l:i d:i b:i"),
+    "name record": ("k:t i:t c:i r:i s:v f:v o:t g:t h:b", "fh:b p:m d:i x:i"),
+    "segment record": ("c:i r:i m:i", "a:m l:v d:i b:v"),
     "entry": ("h:b c:i w:t", "a:t p:t s:b b:b z:b x:m d:b"),
     "seal": ("c:i k:t", ""),
     "end marker": ("c:i k:t w:t", ""),
     "snapshot": ("c:i w:t h:b", "b:b z:b"),
     "pin": ("", ""),
     "family member": ("d:i", ""),
-    "projection checkpoint": ("v:i h:b", ""),
+    "projection checkpoint": ("v:v h:b", ""),
     "directory line": ("k:t c:i", ""),
     "name line": ("k:t", ""),
     "organisation line": ("", ""),
     "deleted incarnation": ("m:i o:t l:t", "u:i"),
     "record version": ("c:i w:t n:i h:b ch:b", "s:b b:b z:b x:m t:i u:m k:t o:t p:t og:t d:b"),
-    "record floor": ("v:i e:i g:i p:m r:i w:t", "ch:b og:t"),
+    "record floor": ("v:v e:v g:v p:m r:i w:t", "ch:b og:t"),
     "upload": ("w:t c:i", ""),
     "failures": ("q:i d:i y:t f:i l:i w:t", "s:t n:i h:b b:b z:b x:m"),
     "dead letter": ("q:i d:i y:t f:i l:i w:t", "s:t n:i h:b b:b z:b x:m"),
@@ -223,7 +224,7 @@ BODIES = {"entry": "d b z x", "snapshot": "b z", "record version": "d k b z x"}
 NUMBERED = {"segment record", "entry", "seal", "end marker", "snapshot", "record version"}
 OF_PREFIXES = {"family member", "deleted incarnation"}
 PREFIX = re.compile("[^/]+/[^/]+@[^/]+")
-TYPES = {"i": int, "t": str, "b": bytes, "m": bytes}
+TYPES = {"i": int, "v": int, "t": str, "b": bytes, "m": bytes}
 HASHES = {"h", "fh", "ch"}
 HASH_BYTES = (0, 32)
 
@@ -250,6 +251,8 @@ def shape_fault(item: Item) -> str:
             return f"an item has the attribute {name!r}, which its kind does not have"
         if not isinstance(value, TYPES[letter]):
             return f"the attribute {name} has the wrong type"
+        if letter == "v" and isinstance(value, int) and not 0 <= value <= VERSION_MAX:
+            return f"the attribute {name} is not a version"
         if letter == "m" and not _decodes(value):
             return f"the attribute {name} cannot be decoded"
         if name in HASHES and isinstance(value, bytes) and len(value) not in HASH_BYTES:

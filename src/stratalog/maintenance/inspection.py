@@ -15,15 +15,15 @@ from stratalog.errors import Closed, Corrupt, NotFound, OutcomeUnknown, Unavaila
 from stratalog.keys import NAME_SORT, name_partition
 from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log import Environment, Log, open_log
-from stratalog.log.directory import LOGS, RECORDS, list_directory, list_organisations
-from stratalog.log.verification import ChainReport, check_upto
+from stratalog.log.directory import LOGS, RECORDS, is_listed, list_directory, list_organisations
+from stratalog.log.verification import ChainReport
 from stratalog.maintenance.damage import DamageList, StoredDamage, item_key
 from stratalog.maintenance.document_check import DocumentCheck
 from stratalog.maintenance.log_check import LogCheck
 from stratalog.maintenance.record_check import check_record
 from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex, ScratchFirst
 from stratalog.maintenance.store_check import blob_owners, check_organisation, check_queue, unlisted
-from stratalog.maintenance.verification import HistoryKind, HistoryName
+from stratalog.maintenance.verification import HistoryKind, HistoryName, check_history_upto
 from stratalog.ports.scratch import Scratch
 from stratalog.records.versions import Name
 from stratalog.store import Store
@@ -131,15 +131,13 @@ def look(
 ) -> HistoryInspection:
     """Read a history once and return its damages, including those that a concurrent write caused.
 
-    If the floor of a log rises above versions before they are read, read the log again, and drop the damages found
-    before. Raises the errors of `inspect_history`.
+    If the floor rises above versions before they are read, read the history again, and drop the damages found before.
+    Raises the errors of `inspect_history`.
 
     ``then`` is called after the reading, with the environment and the blobs of the rebuild. These blobs include the
     rebuilt chunks.
     """
-    if upto is not None and history.kind == "log":
-        _check_upto(store.environment, history, upto)
-    floor = -1
+    check_history_upto(store.environment, history, upto)
     for _ in range(VERIFY_ATTEMPTS_MAX):
         damages = DamageList()
         damages.history = f"{history.organisation}/{history.name}"
@@ -148,12 +146,10 @@ def look(
                 report = _inspect(environment, building, history, upto, progress, damages)
             except (Unavailable, OutcomeUnknown, Closed):
                 raise
+            except VersionForgotten:  # the floor rose above versions before they were read
+                continue
             except Exception as exc:  # code that reads damaged data can raise any error
-                # The floor may have risen above versions before they were read. If it has not, the log is damaged.
-                if isinstance(exc, VersionForgotten) and (risen := _floor(store.environment, history)) != floor:
-                    floor = risen
-                    continue
-                if not len(damages) and not isinstance(exc, Corrupt | VersionForgotten):
+                if not len(damages) and not isinstance(exc, Corrupt):
                     raise
                 if not len(damages):
                     damages.add(history.kind, damages.history, "damaged", str(exc))
@@ -162,25 +158,7 @@ def look(
             blobs = environment.blobs
             assert isinstance(blobs, RecordingBlobs)
             return msgspec.structs.replace(report, damages=damages.damages(), bytes_read=blobs.bytes_read)
-    raise VersionForgotten("the floor rose during each attempt to inspect the log", log=history.name, floor=floor)
-
-
-def _check_upto(environment: Environment, history: HistoryName, upto: int) -> None:
-    """Raise VersionForgotten or Invalid if no state or chain ends at ``upto``. The inspection reports any damage."""
-    try:
-        log = open_log(environment, history.organisation, history.name)
-        floor = log.floor()
-    except (Corrupt, NotFound):
-        return
-    check_upto(log, upto, max(floor, log.first) if log.record.kind == "document" else floor)
-
-
-def _floor(environment: Environment, history: HistoryName) -> int:
-    """Return the floor of a log; -1 if damage or a deletion hides it."""
-    try:
-        return open_log(environment, history.organisation, history.name).floor()
-    except (Corrupt, NotFound):
-        return -1
+    raise VersionForgotten(f"the floor rose during each attempt to inspect the {history.kind}", name=history.name)
 
 
 def _inspect(
@@ -203,8 +181,7 @@ def _open_listed(environment: Environment, history: HistoryName, damages: Damage
     try:
         return open_log(environment, history.organisation, history.name)
     except NotFound:
-        listed = (listing.id for listing in list_directory(environment.index, history.organisation, LOGS))
-        if history.name in listed:
+        if is_listed(environment.index, history.organisation, LOGS, history.name):
             key = item_key(name_partition(history.organisation, history.name), NAME_SORT)
             damages.add("name record", key, "missing", "a listed log has no name record, or a deleted name record")
         raise

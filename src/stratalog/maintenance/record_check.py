@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from stratalog.codec import sha256
-from stratalog.errors import Corrupt, NotFound
+from stratalog.errors import Corrupt, NotFound, VersionForgotten
 from stratalog.keys import dead_letters_partition, directory_partition, failures_partition, number, parse_number
 from stratalog.log import Environment
 from stratalog.log.bodies import BodyRef, read_body_back
-from stratalog.log.directory import RECORDS, SHARDS
+from stratalog.log.directory import RECORDS, SHARDS, is_listed
 from stratalog.log.verification import ChainReport, Finding
 from stratalog.maintenance.damage import DamageList, Fault, damaged_ranges, item_key
 from stratalog.ports.index import Item
@@ -34,8 +34,10 @@ def check_record(
     _check_floor(environment, name, damages)
     try:
         report = verify_record(environment, name, progress=progress)
+    except VersionForgotten:
+        raise
     except NotFound:
-        if environment.index.get(_directory(name), name.id) is None and not len(damages):
+        if not is_listed(environment.index, name.organisation, RECORDS, name.id) and not len(damages):
             raise
         finding = Finding("missing", 1, 1, "the listed record has no version")
         report = ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))

@@ -8,7 +8,7 @@ document from the entries. Repair restores some other damaged items from items t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import msgspec
 
@@ -16,7 +16,7 @@ from stratalog.clock import new_id
 from stratalog.codec import PLAIN, encode
 from stratalog.documents.rebuild import Rebuild
 from stratalog.documents.snapshots import tree_roots
-from stratalog.errors import ConditionFailed, Corrupt, Invalid, NotFound
+from stratalog.errors import ConditionFailed, Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.keys import (
     ORGANISATIONS_PARTITION,
     dead_letters_partition,
@@ -48,7 +48,7 @@ from stratalog.store import Store
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.reach import addresses
 
-__all__ = ["RepairReport", "repair_histories", "repair_history", "repair_store"]
+__all__ = ["RepairReport", "RepairResults", "repair_histories", "repair_history", "repair_store"]
 
 Fix = Callable[[], None]
 
@@ -65,7 +65,8 @@ class RepairReport(msgspec.Struct, frozen=True):
 def repair_history(store: Store, history: HistoryName, *, dry_run: bool = False) -> RepairReport:
     """Inspect one history, repair its damages and inspect it again.
 
-    Raises NotFound, Unavailable: the objects already put stay, and the next run repairs the others.
+    Raises NotFound, Unavailable, and VersionForgotten if the floor rose during each attempt to read the history. The
+    objects already put then stay, and the next run repairs the others.
     """
     damages = inspect_history(store, history).damages
     if not damages:
@@ -88,35 +89,57 @@ def repair_history(store: Store, history: HistoryName, *, dry_run: bool = False)
     return RepairReport(tuple(damage for damage in damages if (damage.kind, damage.key) not in left), remaining)
 
 
-def repair_histories(
-    store: Store, histories: Iterable[HistoryName], *, dry_run: bool = False, of_store: bool = False
-) -> RepairReport:
-    """Repair several histories. Then repair again the histories that still have damage.
+class RepairResults:
+    """The results of a repair of several histories until now."""
 
-    The repair of one log can make it possible to repair another log of the same family. With ``of_store`` the
-    histories are those of the store, and a log that was deleted since it was listed is skipped. Else a history that
-    does not exist raises NotFound.
+    def __init__(self) -> None:
+        self.repaired: list[StoredDamage] = []
+        self.remaining: dict[HistoryName, tuple[StoredDamage, ...]] = {}
+        """The damages that remain, by history."""
+
+        self.unread: dict[HistoryName, VersionForgotten] = {}
+        """The histories whose floor rose during each attempt to read them."""
+
+    def report(self) -> RepairReport:
+        """Return the damages of all histories."""
+        return RepairReport(tuple(self.repaired), tuple(chain.from_iterable(self.remaining.values())))
+
+
+def repair_histories(
+    store: Store,
+    histories: Iterable[HistoryName],
+    results: RepairResults,
+    *,
+    dry_run: bool = False,
+    of_store: bool = False,
+) -> None:
+    """Repair several histories. Then repair again the histories that still have damage or were not read.
+
+    The repair of one log can make it possible to repair another log of the same family. The function adds each result
+    to ``results`` at once, so that a caller knows the results also after an error. With ``of_store`` the histories are
+    those of the store, and a log that was deleted since it was listed is skipped. Else a history that does not exist
+    raises NotFound.
     """
-    repaired: list[StoredDamage] = []
-    remaining: dict[HistoryName, tuple[StoredDamage, ...]] = {}
 
     def repair(history: HistoryName) -> None:
-        remaining.pop(history, None)
         try:
             report = repair_history(store, history, dry_run=dry_run)
+        except VersionForgotten as exc:
+            results.unread[history] = exc
+            return
         except NotFound:
             if not of_store or not is_deleted(store, history):
                 raise
-            return
-        repaired.extend(report.repaired)
-        if report.remaining:
-            remaining[history] = report.remaining
+            report = RepairReport()
+        results.repaired += report.repaired
+        results.remaining[history] = report.remaining
+        results.unread.pop(history, None)
 
     for history in histories:
         repair(history)
-    for history in [] if dry_run else list(remaining):
+    unfinished = {history for history, left in results.remaining.items() if left} | results.unread.keys()
+    for history in [] if dry_run else sorted(unfinished):
         repair(history)
-    return RepairReport(tuple(repaired), tuple(damage for left in remaining.values() for damage in left))
 
 
 def repair_store(store: Store, *, dry_run: bool = False) -> RepairReport:

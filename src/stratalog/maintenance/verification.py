@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import Literal
 
 import msgspec
@@ -11,18 +10,34 @@ import msgspec
 from stratalog.documents import Document, verify
 from stratalog.documents.rebuild import Verified
 from stratalog.documents.values import as_reference
-from stratalog.errors import Corrupt, NotFound, Redacted, VersionForgotten
-from stratalog.keys import directory_partition
+from stratalog.errors import NotFound, Redacted, StratalogError, Unsupported, VersionForgotten
 from stratalog.limits import VERIFY_ATTEMPTS_MAX
-from stratalog.log import Log
-from stratalog.log.directory import LOGS, RECORDS, list_ids
-from stratalog.log.verification import ChainReport, Finding, certain_part, damage_of, verify_log
+from stratalog.log import Environment, Log, open_log
+from stratalog.log.directory import LOGS, RECORDS, is_listed, list_ids
+from stratalog.log.verification import (
+    DAMAGE_ERRORS,
+    INTACT_ERRORS,
+    ChainReport,
+    Finding,
+    certain_part,
+    check_upto,
+    damage_of,
+    verify_log,
+)
 from stratalog.maintenance.marks import stored_values
 from stratalog.records.verification import verify_record
 from stratalog.records.versions import Name
 from stratalog.store import Store
 
-__all__ = ["HistoryKind", "HistoryName", "HistoryReport", "is_deleted", "list_histories", "verify_history"]
+__all__ = [
+    "HistoryKind",
+    "HistoryName",
+    "HistoryReport",
+    "check_history_upto",
+    "is_deleted",
+    "list_histories",
+    "verify_history",
+]
 
 HistoryKind = Literal["log", "record"]
 """A document is a log, because documents and logs share one space of names."""
@@ -70,8 +85,25 @@ def is_deleted(store: Store, history: HistoryName) -> bool:
 
     The commit of a deletion removes the directory line. A log that is still listed is damaged.
     """
-    partition = directory_partition(history.organisation, LOGS, 0)
-    return history.kind == "log" and store.environment.index.get(partition, history.name) is None
+    return history.kind == "log" and not _is_listed(store, history)
+
+
+def _is_listed(store: Store, history: HistoryName) -> bool:
+    shelf = LOGS if history.kind == "log" else RECORDS
+    return is_listed(store.environment.index, history.organisation, shelf, history.name)
+
+
+def check_history_upto(environment: Environment, history: HistoryName, upto: int | None) -> None:
+    """Raise VersionForgotten or Invalid if no state or chain ends at ``upto``. The verification reports any damage."""
+    if upto is None or history.kind == "record":
+        return
+    try:
+        log = open_log(environment, history.organisation, history.name)
+        floor = log.floor()
+        first = max(floor, log.first) if log.record.kind == "document" else floor
+    except DAMAGE_ERRORS:
+        return
+    check_upto(log, upto, first)
 
 
 def verify_history(
@@ -80,19 +112,24 @@ def verify_history(
     """Recompute one history's hash chain and, for a document, rebuild its state.
 
     A log or document is read up to version ``upto``, if given; a record is always read whole. ``progress`` is
-    called with the number of versions verified since its last call. Damage is reported in the findings. If damage hides
-    the origin, the report has an empty origin. If the floor rises meanwhile, the report has only the findings above the
-    new floor. If no finding is certain, because versions were forgotten before they were read, the verification starts
-    again, and passes the versions of the new attempt to ``progress`` too.
+    called with the number of versions verified since its last call. Damage is reported in the findings, whatever error
+    it causes. If damage hides the origin, the report has an empty origin. If the floor rises meanwhile, the report has
+    only the findings above the new floor. If no finding is certain, because versions were forgotten before they were
+    read, the verification starts again, and passes the versions of the new attempt to ``progress`` too.
 
     Raises NotFound, Unavailable, and Invalid for a version of a document before its fork point. Raises VersionForgotten
     if ``upto`` is below the floor, or if no attempt of `VERIFY_ATTEMPTS_MAX` was certain.
     """
+    check_history_upto(store.environment, history, upto)
     try:
         if history.kind == "record":
             return HistoryReport(history, "record", _verify_record(store, history, progress))
         return _verify_attempts(store, history, upto, progress)
-    except Corrupt as exc:
+    except INTACT_ERRORS:
+        raise
+    except DAMAGE_ERRORS as exc:
+        if isinstance(exc, NotFound) and not _is_listed(store, history):
+            raise
         finding = _finding(exc)
     chain = ChainReport(origin="", start=0, version=finding.last, hash=b"", findings=(finding,))
     return HistoryReport(history, history.kind, chain)
@@ -126,9 +163,8 @@ def _verify_record(store: Store, history: HistoryName, progress: Progress | None
     """Verify a record. A listed record without a version is damaged: nothing deletes a record's latest version."""
     try:
         return verify_record(store.environment, Name(history.organisation, history.name), progress=progress)
-    except NotFound:
-        listed = store.records(history.organisation).list(prefix=history.name)
-        if history.name not in {listing.id for listing in islice(listed, 1)}:
+    except NotFound as exc:
+        if isinstance(exc, VersionForgotten) or not _is_listed(store, history):
             raise
         finding = Finding("missing", 1, 1, "the listed record has no version")
     return ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))
@@ -140,15 +176,18 @@ def _verify_document(
     """Rebuild a document, which also verifies its chain. If the rebuild fails, a second pass finds each fault."""
     document = Document(log, store.rules)
     try:
-        rebuilt = verify(document, upto, progress=progress)
+        last = None if upto is None else min(upto, log.head().version)
+        rebuilt = verify(document, last, progress=progress)
         _read_values(document, rebuilt)
-    except (Corrupt, NotFound) as exc:
+    except Unsupported:
+        raise
+    except DAMAGE_ERRORS as exc:
         chain = verify_log(log, upto)
         if chain.findings:
             return HistoryReport(history, "document", chain)
         if isinstance(exc, Redacted) and upto is not None:
             return HistoryReport(history, "document", chain)
-        if isinstance(exc, NotFound) and not isinstance(exc, Redacted):
+        if isinstance(exc, VersionForgotten):
             raise
         return HistoryReport(history, "document", msgspec.structs.replace(chain, findings=(_finding(exc),)))
     chain = ChainReport(
@@ -174,9 +213,10 @@ def _read_values(document: Document, rebuilt: Verified) -> None:
                 read.add(reference.content_hash)
 
 
-def _finding(error: Corrupt | NotFound) -> Finding:
+def _finding(error: Exception) -> Finding:
     """Return the finding of a fault outside the chain, for example in a snapshot."""
-    version = error.details.get("version", 0)
+    details = error.details if isinstance(error, StratalogError) else {}
+    version = details.get("version", 0)
     number = version if isinstance(version, int) else 0
     damage = damage_of(number, error)
-    return Finding(damage.kind, number, number, damage.reason if damage.key else str(error), damage.key)
+    return Finding(damage.kind, number, number, str(error) if details and not damage.key else damage.reason, damage.key)

@@ -59,7 +59,7 @@ def items_in_order(
     """Yield the items of all kept versions below ``before``, up to the version that is the latest now. Reads no body.
 
     Versions that are forgotten during the iteration are skipped. If all of them are, the versions that are then kept
-    are yielded. Raises NotFound, and Corrupt for a gap.
+    are yielded. Raises NotFound, and Corrupt for a gap, also if all kept versions are lost.
     """
     latest = parse_number(item_of(environment, name, None).sort)
     newest = latest if before is None else min(latest, check_version(before) - 1)
@@ -87,6 +87,7 @@ def items_in_order(
         raise Corrupt("a version of a record is missing", record=name.id, version=wanted)
     if is_empty and latest < floor:
         # Other writers put newer versions, and a prune forgot all versions up to ``latest``.
+        check_superseded(environment, name, latest)
         yield from items_in_order(environment, name, reverse=reverse, before=before)
 
 

@@ -80,6 +80,8 @@ class Records:
 
         Raises NotFound if the record or version does not exist, or if the version is a deletion; the details then hold
         the deletion's number. Raises VersionForgotten, Redacted. Raises Corrupt if the body is missing or damaged.
+        The latest version is read without the floor. If all kept versions are lost, a forgotten version that is not
+        freed yet is returned as the latest; `verify` names the lost versions.
         Raises LimitExceeded, before reading the body, if the body is larger than ``size_max`` bytes.
         """
         for _ in range(READ_ATTEMPTS_MAX):

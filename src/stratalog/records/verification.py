@@ -6,12 +6,22 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stratalog.errors import Corrupt, NotFound, Unavailable, VersionForgotten
+from stratalog.errors import Corrupt, NotFound, VersionForgotten
 from stratalog.keys import number, parse_number
 from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log.chain import body_digest, genesis
 from stratalog.log.environment import Environment
-from stratalog.log.verification import ChainReport, Damage, Finding, Link, certain_part, check_chain, damage_of
+from stratalog.log.verification import (
+    DAMAGE_ERRORS,
+    INTACT_ERRORS,
+    ChainReport,
+    Damage,
+    Finding,
+    Link,
+    certain_part,
+    check_chain,
+    damage_of,
+)
 from stratalog.ports.index import Item
 from stratalog.records.chain import extras_of
 from stratalog.records.content import stream_item
@@ -27,21 +37,23 @@ def verify_record(
     """Recompute a record's chain, from the oldest version kept to the latest. Reads and hashes every body.
 
     If another process prunes the record meanwhile, the report has only the findings of versions that are still kept.
-    Raises NotFound. Raises Unavailable if no attempt of `VERIFY_ATTEMPTS_MAX` was certain.
+    Raises NotFound, Unavailable, and VersionForgotten if no attempt of `VERIFY_ATTEMPTS_MAX` was certain.
     """
     for _ in range(VERIFY_ATTEMPTS_MAX):
         floor = read_floor(environment.index, name)
         latest = latest_item(environment.index, name.partition)
         if latest is None:
             raise NotFound("record not found", record=name.id)
+        # The version at the floor is kept, and nothing deletes the latest version. So a floor above it is damage.
+        last = max(floor.version, parse_number(latest.sort))
         try:
-            report = _verified(environment, name, floor, parse_number(latest.sort), progress)
+            report = _verified(environment, name, floor, last, progress)
         except VersionForgotten:
             continue
         certain = certain_part(report, floor.version - 1, read_floor(environment.index, name).version - 1)
         if certain is not None:
             return certain
-    raise Unavailable("another process kept pruning the record during the verification", record=name.id)
+    raise VersionForgotten("the floor rose during each attempt to verify the record", record=name.id)
 
 
 def _verified(
@@ -88,12 +100,12 @@ def _link(environment: Environment, name: Name, version: int, item: Item) -> Lin
         who = attributes.get("p", ""), "", attributes["w"]
         extras = extras_of(attributes)
         return Link(version, attributes["c"], *who, digest, attributes["ch"], "d" in attributes, extras)
-    except VersionForgotten:
+    except INTACT_ERRORS:
         raise
-    except Corrupt as exc:
-        return damage_of(version, exc, attributes.get("ch", b""))
     except KeyError as exc:
         return Damage(version, "altered", f"an item lacks the attribute {exc}", attributes.get("ch", b""))
+    except DAMAGE_ERRORS as exc:
+        return damage_of(version, exc, attributes.get("ch", b""))
 
 
 def _digest(environment: Environment, name: Name, item: Item) -> bytes:
