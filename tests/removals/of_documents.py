@@ -574,12 +574,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/backups/test_backup.py::test_a_backup_whose_base_lost_its_objects_to_a_prune_is_a_conflict",),
     ),
     Removal(
-        "B800",
+        "B775",
         (Edit(HISTORY, "            if log.floor() == floor:\n                raise\n", "            raise\n"),),
         (f"{BESIDE_RETENTION}::test_the_version_of_a_mutation_above_the_risen_floor_is_found",),
     ),
     Removal(
-        "B801",
+        "B776",
         (
             Edit(
                 "src/stratalog/documents/state.py",
@@ -590,12 +590,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BESIDE_RETENTION}::test_a_value_that_is_replaced_and_collected_during_a_read_is_not_damaged",),
     ),
     Removal(
-        "B802",
+        "B777",
         (Edit(HISTORY, "if version <= (floor := log.floor()):", "if version <= (floor := 0):"),),
         (f"{BESIDE_RETENTION}::test_a_row_of_a_version_that_is_forgotten_during_a_read_is_not_damaged",),
     ),
     Removal(
-        "B803",
+        "B778",
         (
             Edit(
                 "src/stratalog/log/retained_entries.py",
@@ -606,7 +606,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BESIDE_RETENTION}::test_versions_are_listed_from_the_risen_floor_on",),
     ),
     Removal(
-        "B804",
+        "B779",
         (
             Edit(
                 SNAPSHOT_SCHEDULE,

@@ -31,7 +31,7 @@ STOPPED = (
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B820",
+        "B785",
         (
             Edit(
                 DYNAMODB_HTTP,
@@ -42,12 +42,12 @@ REMOVALS: tuple[Removal, ...] = (
         (REPLACED,),
     ),
     Removal(
-        "B820",
+        "B785",
         (Edit(DYNAMODB_CLIENT, "= ANSWER_SECONDS_MAX + 1\n", "= ANSWER_SECONDS_MAX\n"),),
         ("tests/cloud/test_dynamodb_answers.py::test_a_read_whose_reply_did_not_come_in_time_is_retried",),
     ),
     Removal(
-        "B821",
+        "B786",
         (Edit(SQS, '        if any(entry["Id"] not in answered for entry in entries):\n', "        if False:\n"),),
         (
             f"{SQS_FAILURES}::test_a_send_that_failed_once_is_sent_again_under_the_same_ids",
@@ -55,48 +55,48 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B822",
+        "B787",
         (Edit(S3_VERSIONS, '                field="IsTruncated",\n', ""),),
         (f"{OBJECT_STORE_FAILURES}::test_a_list_whose_response_is_not_a_list_is_tried_again",),
         raises=("KeyError",),
     ),
     Removal(
-        "B822",
+        "B787",
         (Edit(S3_VERSIONS, ', field="CopyObjectResult"', ""),),
         (f"{OBJECT_STORE_FAILURES}::test_a_blob_is_deleted_only_once_its_copy_is_confirmed",),
     ),
     Removal(
-        "B823",
+        "B788",
         (Edit(POSTGRES_QUEUE, "        now = self._now_ms(*ready[0])\n", "        now = self._clock.wall_ms()\n"),),
         (f"{QUEUE_CLOCKS}::test_a_receiver_whose_clock_is_hours_ahead_hides_messages_no_longer_than_others",),
     ),
     Removal(
-        "B823",
+        "B788",
         (Edit(POSTGRES_QUEUE, "now = self._now_ms(*locked[0])\n", "now = self._clock.wall_ms()\n"),),
         (f"{QUEUE_CLOCKS}::test_a_receiver_whose_clock_is_far_ahead_can_settle_its_messages",),
     ),
     Removal(
-        "B823",
+        "B788",
         (Edit(POSTGRES_QUEUE, "            again += _names(connection, STUCK, (limit,))\n", ""),),
         (f"{QUEUE_CLOCKS}::test_a_group_that_a_wrong_clock_has_hidden_for_a_year_is_delivered",),
     ),
     Removal(
-        "B823",
+        "B788",
         (Edit(SQLITE_QUEUE, "            again += _names(connection, STUCK, (now + HIDDEN_MS_MAX, limit))\n", ""),),
         (SET_BACK,),
     ),
     Removal(
-        "B824",
+        "B789",
         (Edit("src/stratalog/backends/postgres_commits.py", "    pipeline.sync()\n", ""),),
         (STOPPED,),
     ),
     Removal(
-        "B825",
+        "B790",
         (Edit("src/stratalog/backends/postgres_commits.py", ", drained(pipeline):\n", ":\n"),),
         ("tests/postgres/test_sessions.py::test_a_lost_race_with_a_blob_logs_nothing",),
     ),
     Removal(
-        "B825",
+        "B790",
         (Edit(POSTGRES_CONNECTIONS, "        connection.end_transaction()\n", ""),),
         ("tests/postgres/test_sessions.py::test_a_failed_transaction_logs_nothing",),
     ),

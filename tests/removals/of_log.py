@@ -411,7 +411,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/log/test_counters.py::test_a_count_of_another_thread_is_not_lost",),
     ),
     Removal(
-        "B805",
+        "B780",
         (
             Edit(
                 "src/stratalog/log/reader.py",
@@ -425,7 +425,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B806",
+        "B781",
         (
             Edit(
                 "src/stratalog/log/app_snapshots.py",
@@ -439,7 +439,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B806",
+        "B781",
         (
             Edit(
                 "src/stratalog/log/app_snapshots.py",
@@ -452,7 +452,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B780",
+        "B767",
         (
             Edit(
                 "src/stratalog/log/reader.py",
@@ -466,7 +466,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B780",
+        "B767",
         (
             Edit(
                 "src/stratalog/log/log.py",

@@ -152,12 +152,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/records/test_many.py::test_a_dry_run_of_a_large_body_writes_nothing",),
     ),
     Removal(
-        "B807",
+        "B782",
         (Edit("src/stratalog/records/history.py", "    if is_empty and latest < floor:\n", "    if False:\n"),),
         (f"{BESIDE_PRUNES}::test_a_list_of_versions_is_not_empty_although_all_listed_versions_are_forgotten",),
     ),
     Removal(
-        "B808",
+        "B783",
         (
             Edit(
                 "src/stratalog/records/decisions.py",
@@ -168,7 +168,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BESIDE_PRUNES}::test_a_record_that_is_put_during_an_undeletion_is_not_forgotten",),
     ),
     Removal(
-        "B808",
+        "B783",
         (
             Edit(
                 "src/stratalog/records/put.py",

@@ -765,7 +765,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_csv.py::test_a_non_unicode_encoding_and_removed_control_characters_are_reported",),
     ),
     Removal(
-        "B840",
+        "B791",
         (
             Edit(
                 f"{SHEET}/snapshot_versions.py",
@@ -778,7 +778,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B840",
+        "B791",
         (
             Edit(
                 f"{SHEET}/sheet.py",
@@ -794,7 +794,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_forgotten.py::test_a_restore_writes_nothing_if_no_engine_can_compute_its_state",),
     ),
     Removal(
-        "B809",
+        "B784",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/retention.py",

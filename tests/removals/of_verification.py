@@ -464,7 +464,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B781",
+        "B768",
         (
             Edit(
                 "src/stratalog/maintenance/verification.py",
@@ -478,7 +478,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B782",
+        "B769",
         (
             Edit(
                 "src/stratalog/log/verification.py",
@@ -494,7 +494,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B782",
+        "B769",
         (
             Edit(
                 "src/stratalog/log/verification.py",
@@ -505,7 +505,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_verification.py::test_a_value_of_another_type_damages_its_version",),
     ),
     Removal(
-        "B783",
+        "B770",
         (
             Edit(
                 "src/stratalog/maintenance/verification.py",
@@ -523,7 +523,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B784",
+        "B771",
         (
             Edit(
                 "src/stratalog/maintenance/damage.py",
@@ -534,7 +534,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_inspection.py::test_a_name_record_whose_numbers_are_no_versions_is_named",),
     ),
     Removal(
-        "B785",
+        "B772",
         (
             Edit(
                 "src/stratalog/cli/inspection.py",
@@ -556,7 +556,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_commands.py::test_an_error_does_not_hide_the_results_of_a_repair",),
     ),
     Removal(
-        "B786",
+        "B773",
         (
             Edit(
                 "src/stratalog/maintenance/repair.py",
@@ -567,7 +567,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_commands.py::test_a_repair_continues_after_a_history_whose_floor_keeps_rising",),
     ),
     Removal(
-        "B786",
+        "B773",
         (
             Edit(
                 "src/stratalog/records/verification.py",
@@ -580,7 +580,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B787",
+        "B774",
         (
             Edit(
                 "src/stratalog/records/verification.py",
@@ -591,7 +591,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_verification.py::test_a_record_that_lost_all_kept_versions_is_reported",),
     ),
     Removal(
-        "B787",
+        "B774",
         (Edit("src/stratalog/records/history.py", "        check_superseded(environment, name, latest)\n", ""),),
         ("tests/maintenance/test_verification.py::test_a_record_that_lost_all_kept_versions_is_reported",),
     ),

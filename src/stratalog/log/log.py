@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from numbers import Real
 
 from stratalog.clock import Observation
@@ -58,11 +59,9 @@ class Log:
         self._floor: Newest[LogFloor] = Newest(floor_rank, LogFloor(record.floor, record.floor_hash))
         self._hashes: dict[int, bytes] = {}
         self._appender = Appender(environment, record, self._entry_as_stored, self._segment_ready, seen)
-        self._reader = Reader(environment, record.prefix, record.owner, self.floor, upcasters)
-        self._ancestors = [
-            (parent, Reader(environment, parent.prefix, record.owner, self.floor, upcasters))
-            for parent in record.lineage
-        ]
+        reader = partial(Reader, environment, owner=record.owner, floor=self.floor, upcasters=upcasters)
+        self._reader = reader(record.prefix)
+        self._ancestors = [(parent, reader(parent.prefix)) for parent in record.lineage]
 
     def __repr__(self) -> str:
         return f"<Log {self.record.organisation}/{self.record.name}>"
@@ -311,10 +310,7 @@ class Log:
         return app_snapshot_at(self.snapshot_at(at))
 
     def read_snapshot(self, app_snapshot: AppSnapshot) -> Iterator[bytes]:
-        """Yield the parts of an app snapshot in order, each verified. Raises Corrupt for a part that is damaged.
-
-        Raises VersionForgotten or Unavailable if the snapshot was deleted meanwhile, and its parts were collected.
-        """
+        """Yield the verified parts in order. Raises Corrupt, and VersionForgotten if the snapshot is deleted meanwhile."""
         return read_app_snapshot(self.environment, self.record.owner, app_snapshot, self.floor)
 
     def hash_at(self, version: int) -> bytes:
