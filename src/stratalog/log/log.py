@@ -310,7 +310,7 @@ class Log:
         return app_snapshot_at(self.snapshot_at(at))
 
     def read_snapshot(self, app_snapshot: AppSnapshot) -> Iterator[bytes]:
-        """Yield the verified parts in order. Raises Corrupt, and VersionForgotten if the snapshot is deleted meanwhile."""
+        """Yield the verified parts in order. Raises Corrupt; VersionForgotten if the snapshot is deleted meanwhile."""
         return read_app_snapshot(self.environment, self.record.owner, app_snapshot, self.floor)
 
     def hash_at(self, version: int) -> bytes:
