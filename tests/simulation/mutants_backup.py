@@ -101,9 +101,9 @@ def _mutant(name: str, owner: Any, attribute: str, bug: object, *caught_by: str)
 
 READS, COMPLETE = "backup reads back", "backup complete"
 MUTANTS = (
-    _mutant("backup: blobs listed before items", FamilyBackup, "_read", _read_blobs_first, READS),
+    _mutant("backup: blobs listed before items", FamilyBackup, "_read", _read_blobs_first, READS, COMPLETE),
     _mutant("backup: fork ahead of its parent", FamilyBackup, "_read_logs", _read_members_last, READS, "backup cut"),
-    _mutant("backup: blobs freed during the read", FamilyBackup, "_check_unchanged", _trust, READS),
+    _mutant("backup: blobs freed during the read", FamilyBackup, "_check_unchanged", _trust, READS, COMPLETE),
     _mutant("backup: open pack reused", FamilyBackup, "_is_sealed_in_base", _reuse_open_segment, READS, COMPLETE),
     _mutant("backup: families after a failed one skipped", _Backup, "_read_family", _end_at_failure, COMPLETE),
     _mutant("backup: manifest first", _Backup, "run", _publish_first, READS, COMPLETE),
