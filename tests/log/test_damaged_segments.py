@@ -12,8 +12,10 @@ from stratalog.documents.expiry import idle_clients
 from stratalog.errors import Corrupt, Unavailable, VersionForgotten
 from stratalog.keys import entries_partition, number, segments_partition
 from stratalog.log import Log, fork_log, open_log
+from stratalog.log.lifecycle import delete_log
 from stratalog.log.retention import archive_segments, free_segments, free_segments_below, raise_floor
 from stratalog.log.segments import list_segments
+from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
 from stratalog.maintenance.store_pass import maintain
 from stratalog.ports.index import Delete
@@ -64,6 +66,19 @@ def test_above_the_floor_a_version_without_a_segment_is_damage_and_at_the_floor_
         old.entry(7)
     with pytest.raises(VersionForgotten):
         old.entry(6)  # the entry of a floor may be forgotten with its segment
+
+
+def test_the_entries_of_a_swept_log_are_forgotten_and_not_damaged() -> None:
+    log = filled()
+    head = log.head()
+    delete_log(log)
+    for _ in range(2):
+        clock_of(log.environment).sleep(DUE_SECONDS)
+        sweep_deleted(log.environment, log.record.organisation)
+    with pytest.raises(VersionForgotten):
+        list(log.read(0, head.version, head=head))
+    with pytest.raises(VersionForgotten):
+        log.entry(1)
 
 
 def test_archiving_continues_after_a_damaged_segment_and_reports_the_archived_segments() -> None:

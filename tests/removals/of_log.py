@@ -456,7 +456,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/log/reader.py",
-                "if version <= (floor := self._floor()):",
+                "if version <= floor:",
                 "if (floor := self._floor()) >= 0:",
             ),
         ),

@@ -180,7 +180,11 @@ class Reader:
         if segment is None or (segment.marked_ms and (segment.archive is None or version > segment.last)):
             forgotten = VersionForgotten("the version is no longer kept", prefix=self._prefix, version=version)
             # The floor rises before a segment is marked. So read the floor after the segment.
-            if version <= (floor := self._floor()):
+            try:
+                floor = self._floor()
+            except NotFound:  # the log was deleted, and its items are swept
+                raise forgotten from None
+            if version <= floor:
                 raise forgotten
             raise Corrupt(
                 "the segment of a kept version is missing", prefix=self._prefix, version=version, floor=floor
