@@ -77,7 +77,10 @@ class Session:
             server.close()
 
     def _note_pending(self, tabs: Sequence[Member]) -> None:
-        """Note the pending mutations that no answer to a tab of the group has confirmed. `finish` checks them."""
+        """Note the own pending mutations of each tab, for `finish`, unless an answer to a tab has confirmed them.
+
+        A tab of Replicache that has read the stored state of another tab also lists the other tab's pending mutations.
+        """
         reports = {member.name: member.report() for member in tabs}
         numbers = [number for report in reports.values() for number in report.numbers.items()]
         confirmed = {
@@ -85,7 +88,9 @@ class Session:
             for token, owner, id in self._numbered
             if any(owner == client and id <= number for client, number in numbers)
         }
-        self._pending |= {name: tokens(report.pending) - confirmed for name, report in reports.items()}
+        for name, report in reports.items():
+            own = {token for token in tokens(report.pending) if token[0] == name}
+            self._pending[name] = own - confirmed
 
     def _step(self, member: Member) -> None:
         draw = self._chance.random()
