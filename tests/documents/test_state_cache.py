@@ -127,6 +127,7 @@ def test_a_stale_state_is_loaded_again() -> None:
     _, states = grown(World(), 2)
     stale = states.fresh()
     stale.stale = True
+    assert states.at(2) is not stale
     assert states.fresh() is not stale
     assert held(states) == (2, 0)
 

@@ -74,6 +74,19 @@ def test_an_entry_whose_archive_is_repaired_and_freed_during_a_read_is_not_damag
     assert set(versions) == {4}
 
 
+def test_an_archive_is_read_once_however_many_of_its_entries_are_damaged() -> None:
+    world = freed()
+    for key in world.blob_keys("bodies/"):
+        stat = world.blobs.stat(key)
+        assert stat is not None
+        world.blobs.delete(key, stat.stamp)
+    log, recorder = opened(world), world.watched()
+    for version in range(1, 7):
+        with pytest.raises(Corrupt):
+            log.entry(version)
+    assert sum("/archive/" in key for key in recorder.named("blob get")) == 2
+
+
 def saved() -> World:
     world = World(segment_entries_target=3)
     log = create_log(world.environment, "acme", "log")

@@ -167,10 +167,11 @@ def test_an_error_shows_why_the_server_cannot_be_reached(postgres: str, part: st
 def test_a_process_that_stops_after_it_has_locked_items_does_not_block_other_processes(
     postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(postgres_connections.SETTINGS, "idle_in_transaction_session_timeout", "100ms")
     monkeypatch.setitem(postgres_connections.SETTINGS, "lock_timeout", "3s")
     with opened(postgres) as stopped, opened(postgres) as other:
-        stopped.index.commit([Put(Item("p", "s", {}))])
+        with monkeypatch.context() as patched:  # the timeout of the other session does not change
+            patched.setitem(postgres_connections.SETTINGS, "idle_in_transaction_session_timeout", "100ms")
+            stopped.index.commit([Put(Item("p", "s", {}))])
         apply = postgres_commits._Changes.apply
 
         def apply_after_another_commit(changes: Any, commit: Any) -> StratalogError | None:

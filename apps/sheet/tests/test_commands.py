@@ -13,7 +13,8 @@ from apps.sheet.tests.packages import package, rows
 from apps.sheet.tests.workbooks import workbooks
 from stratalog import Store
 from stratalog.cli import main
-from stratalog_sheet import EnginePool, Sheets
+from stratalog_sheet import EnginePool, Sheet, Sheets
+from stratalog_sheet.models import LongOpening
 
 Run = Callable[..., Result]
 
@@ -83,6 +84,23 @@ def test_a_version_is_named_listed_restored_and_forked(plan: Run) -> None:
     assert plan("get", "acme/what-if", "B3").output == "10\n"
     listed = [json.loads(line) for line in plan("list", "--json").output.splitlines()]
     assert [(one["name"], one["title"]) for one in listed] == [("plan", "Plan"), ("what-if", "What if")]
+
+
+def test_a_restore_continues_the_opening_of_a_version_that_takes_long_to_open(
+    plan: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[Sheet] = []
+    state = Sheet.state
+
+    def long_state(sheet: Sheet, at: int) -> bytes:
+        tries.append(sheet)
+        if len(tries) < 3:
+            raise LongOpening(at, len(tries))
+        return state(sheet, at)
+
+    monkeypatch.setattr(Sheet, "state", long_state)
+    plan("restore", "acme/plan", "2")
+    assert tries == [tries[0]] * 3  # one sheet with the same engines
 
 
 def test_a_time_before_the_first_version_is_refused_with_the_time_of_that_version(plan: Run) -> None:

@@ -328,7 +328,6 @@ class Document:
 
             Caches may still hold erased content, so this check loads the state anew.
             """
-            self.log.forget_archived()
             load_state(self.log, self.chunks, version)
 
         return Document(fork_log(self.log, name, version, require_state=require_state), self.rules)

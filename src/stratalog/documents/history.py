@@ -115,7 +115,6 @@ def reading_entry(log: Log, version: int) -> Iterator[None]:
     except Corrupt as exc:
         if version <= (floor := log.floor()):
             raise VersionForgotten("the version was forgotten while it was read", version=version, floor=floor) from exc
-        log.forget_archived()
         if log.entry(version).redacted:
             raise Redacted("the version was redacted while it was read", version=version) from exc
         raise

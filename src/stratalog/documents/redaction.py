@@ -67,7 +67,6 @@ def redact(document: Document, version: int) -> list[int]:
                 raise ContentionError("the document's snapshots kept changing", document=document.name) from exc
             log.environment.clock.sleep(wait_seconds)
             continue
-        log.forget_archived()
         return sorted(retired)
 
 

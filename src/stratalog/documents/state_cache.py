@@ -116,7 +116,7 @@ class StateCache:
 
     def _at_version(self, version: int) -> State:
         state = self._shared.value
-        if state is not None and state.version == version:
+        if state is not None and state.version == version and not state.stale:
             return state
         head = self.log.known_head()
         if head is None or head.version < version:

@@ -233,9 +233,7 @@ class Log:
         Raises ContentionError, Unavailable or OutcomeUnknown: the entry may be erased, and the next call resumes.
         """
         self.check_redactable(version)
-        snapshots = redact_entry(self.environment, self.record, version)
-        self.forget_archived()
-        return snapshots
+        return redact_entry(self.environment, self.record, version)
 
     def check_redactable(self, version: int) -> None:
         """Raise RedactionRefused if a fork needs the version, or if the version belongs to an ancestor.
@@ -244,10 +242,6 @@ class Log:
         """
         check_version(version)
         check_redactable(self.environment, self.record, self.floor(), self.head().version, version)
-
-    def forget_archived(self) -> None:
-        """Drop the cached archived segment after a redaction. Other handles may still cache the segment."""
-        self._reader.forget_archived()
 
     def version_at(self, time_ms: int) -> int:
         """Return the newest version created at ``time_ms`` or before; 0 if all versions are newer. O(log n) reads.

@@ -63,10 +63,6 @@ class Reader:
         """Return entry ``version`` with the events as they were appended, without upcasters. Raises as `entry` does."""
         return Reader(self._environment, self._prefix, self._owner, self._floor).entry(version)
 
-    def forget_archived(self) -> None:
-        """Drop the cached archived segment: a redaction has changed it."""
-        self._archived.store(0, [])
-
     def read(self, after: int, upto: int, head: Head | None = None) -> Iterator[Entry]:
         """Yield the entries ``after`` + 1 to ``upto``, which must exist.
 
@@ -196,10 +192,10 @@ class Reader:
         return None if item is None or "k" in item.attributes else item
 
     def _from_archive(self, segment: Segment, first: int, last: int) -> Iterator[Item]:
-        items = self._archived.get(segment.first)
+        items = self._archived.get(segment)
         if items is None:
-            items = self._opened(segment)
-            self._archived.store(segment.first, items)
+            segment, items = self._opened(segment)
+            self._archived.store(segment, items)
         if not segment.first <= first <= last <= segment.last:
             raise NotFound("version not found", prefix=self._prefix, version=last)
         page = items[first - segment.first : last - segment.first + 1]
@@ -215,10 +211,11 @@ class Reader:
                 raise Corrupt("an archive lacks a version", prefix=self._prefix, version=version) from gap
             yield item
 
-    def _opened(self, segment: Segment) -> list[Item]:
+    def _opened(self, segment: Segment) -> tuple[Segment, list[Item]]:
+        """Return the items of an archived segment, and its record with the archive that was read."""
         while True:
             try:
-                return read_archive(self._environment, self._prefix, self._owner, segment)
+                return segment, read_archive(self._environment, self._prefix, self._owner, segment)
             except Corrupt:
                 # A redaction may have replaced the archive, or the entries were freed after the archive was repaired.
                 before, segment = segment, self._segment(segment.first)
@@ -230,7 +227,6 @@ class Reader:
             return entry_from_item(item, self._environment.blobs, self._owner, self._upcasters)
         except Corrupt as exc:
             # An entry that was forgotten, swept or redacted during the read is not corrupt.
-            self.forget_archived()
             try:
                 present = self._stored_item(parse_number(item.sort))
             except VersionForgotten:
@@ -248,18 +244,21 @@ def _outdated(seen: Observation) -> bool:
 
 
 class _Archived:
-    """Caches the archived segment that was read last. A walk or a binary search often reads one segment many times."""
+    """Caches the archived segment that was read last. A walk or a binary search often reads one segment many times.
+
+    A redaction replaces the archive, and so changes the record of the segment.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
-        self._first = 0
-        self._items: list[Item] | None = None
+        self._segment: Segment | None = None
+        self._items: list[Item] = []
 
-    def get(self, first: int) -> list[Item] | None:
+    def get(self, segment: Segment) -> list[Item] | None:
         with self._lock:
-            return self._items if first == self._first else None
+            return self._items if segment == self._segment else None
 
-    def store(self, first: int, items: list[Item]) -> None:
+    def store(self, segment: Segment, items: list[Item]) -> None:
         with self._lock:
-            self._first, self._items = first, items
+            self._segment, self._items = segment, items

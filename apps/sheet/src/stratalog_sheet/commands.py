@@ -272,7 +272,11 @@ def name_(session: Session, name: str, version: int, label: str, author: str) ->
 @by_author
 def restore(session: Session, name: str, version: int, author: str) -> None:
     """Restore the state of a version, as a new version. Later versions are kept."""
-    change = _opened(session, name).restore(version, author=author)
+    from stratalog_sheet.models import until_opened
+
+    opened = _opened(session, name)
+    # A second command would begin the opening anew, since its engines are new.
+    change = until_opened(lambda: opened.restore(version, author=author))
     plain = {"name": name, "restored": version, "version": change.version}
     session.answer(plain, f"restored version {version} as version {change.version}")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,7 +18,9 @@ from stratalog_sheet.failed_versions import OPENING, Unopenable
 from stratalog_sheet.limits import SHEET_LOAD_BYTES_MAX, SHEET_MODELS_MAX, SHEET_OBJECTS_ADDED_MAX
 from stratalog_sheet.load_plan import LoadPlans
 
-__all__ = ["LongOpening", "Model", "Models"]
+__all__ = ["LongOpening", "Model", "Models", "until_opened"]
+
+T = TypeVar("T")
 
 # A model stores every message and becomes slower with each message. After this many messages, open a new model from a
 # newer state.
@@ -34,6 +36,18 @@ class LongOpening(Unavailable):
         text = "the sheet has much content that takes long to open; try again, and the opening continues"
         super().__init__(text, version=version, reached=reached)
         self.reached = reached
+
+
+def until_opened(call: Callable[[], T]) -> T:
+    """Return the result of ``call``. Call it again while an opening that takes too long reaches later versions."""
+    reached = 0
+    while True:
+        try:
+            return call()
+        except LongOpening as exc:
+            before, reached = reached, exc.reached
+            if reached <= before:
+                raise
 
 
 class Model(msgspec.Struct):

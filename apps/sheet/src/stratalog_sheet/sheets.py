@@ -22,7 +22,7 @@ from stratalog_sheet.file_reports import FileFinding, FileReport, broken_formula
 from stratalog_sheet.files import read_file
 from stratalog_sheet.limits import SHEET_CELLS_MAX, SHEET_REPORT_CELLS_MAX
 from stratalog_sheet.load_plan import with_revision
-from stratalog_sheet.models import LongOpening
+from stratalog_sheet.models import LongOpening, until_opened
 from stratalog_sheet.pool import EnginePool
 from stratalog_sheet.settings import SheetSettings
 from stratalog_sheet.sheet import REVISION_CHARACTERS, Sheet
@@ -158,7 +158,7 @@ class Sheets:
         saved = 0
         try:
             sheet = self.open(organisation, name)
-            while _save_snapshot(sheet) is not None:
+            while until_opened(sheet.snapshot_due) is not None:
                 saved += 1
         except NotFound:
             pass
@@ -215,18 +215,6 @@ def snapshots_due(store: Store) -> None:
             sheets.snapshots_due(organisation)
     finally:
         sheets.close()
-
-
-def _save_snapshot(sheet: Sheet) -> int | None:
-    """Call `Sheet.snapshot_due`, again while an opening that takes too long for one call reaches later versions."""
-    reached = 0
-    while True:
-        try:
-            return sheet.snapshot_due()
-        except LongOpening as exc:
-            before, reached = reached, exc.reached
-            if reached <= before:
-                raise
 
 
 def _check_cells(count: int) -> None:
