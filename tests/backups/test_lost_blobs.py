@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from contextlib import suppress
+from typing import Any
+
 import msgspec
 import pytest
 
 import stratalog
 from stratalog.backups.restore import restore_store
-from stratalog.errors import Conflict
+from stratalog.errors import Conflict, Corrupt
 from stratalog.keys import COPY_PARTITION
 from stratalog.maintenance.damage import blob_kind
 from stratalog.maintenance.store_copy import copy_store
@@ -32,6 +36,19 @@ def lose(store: stratalog.Store, key: str) -> bytes:
     assert stat is not None
     blobs.delete(key, stat.stamp)
     return body
+
+
+def damage(store: stratalog.Store, keys: list[str]) -> None:
+    """Let each read of the blobs ``keys`` report damage."""
+    blobs = store.environment.blobs
+    get = blobs.get
+
+    def damaged(key: str) -> bytes:
+        if key in keys:
+            raise Corrupt("the blob is damaged", key=key)
+        return get(key)
+
+    blobs.get = damaged  # type: ignore[method-assign]
 
 
 def named(backups: Backups, store: stratalog.Store) -> list[str]:
@@ -163,6 +180,18 @@ def test_a_restoration_names_lost_copies_and_restores_the_rest(store: stratalog.
     assert is_restored(target, store)
 
 
+def test_a_restoration_names_damaged_copies_and_restores_the_rest(store: stratalog.Store) -> None:
+    """The copies exist, and each read of them reports damage."""
+    backups, target = Backups(store.environment.clock), open_inline(settings=SETTINGS)
+    lost = store_with_large_bodies(store)
+    backups.make(store)
+    view = backups.view()
+    damage(view, lost)
+    report = restore_store(view, target, "a")
+    assert {failure.what for failure in report.failures} == {*lost, "acme/lost"}
+    assert is_restored(target, store)
+
+
 def test_a_restoration_whose_backup_is_pruned_meanwhile_stays_unfinished(store: stratalog.Store) -> None:
     backups, target = Backups(store.environment.clock), open_inline(settings=SETTINGS)
     store_with_large_bodies(store)
@@ -181,3 +210,50 @@ def test_a_copy_names_lost_blobs_and_copies_the_rest(store: stratalog.Store) -> 
         lose(store, key)
     assert [failure.key for failure in copy_store(store, target).failures] == lost
     assert is_restored(target, store)
+
+
+class Killed(Exception):
+    """The process stops at a commit."""
+
+
+def stop_at(store: stratalog.Store, count: int) -> None:
+    """Let the commits after the first ``count`` raise Killed."""
+    index, left = store.environment.index, iter(range(count))
+    commit = index.commit
+
+    def counted(*args: Any, **kwargs: Any) -> None:
+        if next(left, None) is None:
+            raise Killed
+        commit(*args, **kwargs)
+
+    index.commit = counted  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("shelf", ["logs", "records", "failures"])
+def test_a_copy_that_resumes_or_is_repeated_names_the_damaged_blobs_again(store: stratalog.Store, shelf: str) -> None:
+    """The copy is stopped at each of its commits. The comparison reads none of the damaged blobs."""
+    content, records = store.environment.clock.random_bytes, store.records("acme")
+    log = store.create_log("acme", "a")
+    for size in (20_000, *range(30)):
+        log.append(stratalog.Event("seen", content(size)))
+    store.create_log("acme", "b")
+    for size in (20_000, 1):
+        records.put("r", content(size))
+    records.put("s", b"small")
+    records.fail("f", "no good", body=content(20_000))
+    prefix = {"logs": "acme/a@", "records": "acme/records/r/", "failures": "acme/records/f/"}[shelf]
+    [key] = [stat.key for stat in store.environment.blobs.list(prefix)]
+    damage(store, [key])
+    for count in itertools.count():
+        target = open_inline(settings=SETTINGS)
+        commit = target.environment.index.commit
+        stop_at(target, count)
+        with suppress(Killed):
+            assert key in {failure.what for failure in copy_store(store, target).failures}
+            break
+        target.environment.index.commit = commit  # type: ignore[method-assign]
+        for _ in range(2):
+            report = copy_store(store, target)
+            assert key in {failure.what for failure in report.failures}
+    assert count > 10
+    assert report.blobs_written == 0
