@@ -13,6 +13,7 @@ import stratalog
 from stratalog.backups.restore import restore_store
 from stratalog.errors import Conflict, Corrupt
 from stratalog.keys import COPY_PARTITION
+from stratalog.maintenance.collection import collect
 from stratalog.maintenance.damage import blob_kind
 from stratalog.maintenance.store_copy import copy_store
 from stratalog.protocol import Mutation
@@ -80,6 +81,28 @@ def test_the_first_backup_names_each_lost_blob_of_a_log(kind: str) -> None:
     for key in keys:
         lose(store, key)
     assert named(Backups(store.environment.clock), store) == keys
+
+
+@pytest.mark.parametrize("kind", ["log", "record"])
+def test_a_backup_of_a_store_that_has_lost_blobs_contains_no_redacted_body(store: stratalog.Store, kind: str) -> None:
+    """It has the lost blob of the other version."""
+    backups, content = Backups(store.environment.clock), store.environment.clock.random_bytes
+    log, records = store.create_log("acme", "r"), store.records("acme")
+    bodies = list[str]()
+    for version in (1, 2):
+        if kind == "log":
+            log.append(stratalog.Event("seen", content(20_000)))
+        else:
+            records.put("r", content(20_000))
+        bodies += {stat.key for stat in store.environment.blobs.list("acme/")}.difference(bodies)
+    backups.make(store)
+    log.redact(1) if kind == "log" else records.redact("r", 1)
+    store.environment.clock.sleep(86_400)
+    assert collect(store.environment, "acme").garbage == (bodies[0],)
+    lose(store, bodies[1])
+    log.append(stratalog.Event("later"))
+    assert named(backups, store) == [bodies[1]]
+    assert [stat.key for stat in backups.view().environment.blobs.list("acme/")] == [bodies[1]]
 
 
 def test_the_search_for_lost_blobs_reads_no_blob_that_the_previous_backup_has(store: stratalog.Store) -> None:

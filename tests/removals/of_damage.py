@@ -319,7 +319,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BACKUP_RECORDS,
-                "return blobs if is_sound else self._catalogue.with_base(owner, blobs)",
+                "return self._catalogue.with_base(owner, blobs, lost if is_whole else None)",
                 "return blobs",
             ),
         ),
@@ -360,7 +360,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/references.py",
-                "return self._listed if is_sound else self._catalogue.with_base(self._owner, self._listed)",
+                "return self._catalogue.with_base(self._owner, self._listed, self._lost if self._is_whole else None)",
                 "return self._listed",
             ),
         ),

@@ -174,22 +174,26 @@ class RecordsBackup:
     def _with_lost(
         self, owner: str, blobs: bytes, bodies: Collection[BodyRef], of_failures: Collection[BodyRef]
     ) -> bytes:
-        """Return the row ``blobs``, with the base's blobs if it lacks blobs of the bodies.
+        """Return the row ``blobs``, with those blobs of the bodies that only the base lists.
 
-        Lost blobs of ``bodies`` are failures of the backup. A body of the record's failures may be collected meanwhile.
+        If the parts of a large body are unknown, the row has all blobs of the base. Lost blobs of ``bodies`` are failures of the backup. A body of the record's failures may be collected meanwhile.
         """
-        lost = self._lost(owner, blobs, bodies)
+        lost, is_whole = self._lost(owner, blobs, bodies)
         self._catalogue.fail_lost(owner, lost)
-        is_sound = not lost and not self._lost(owner, blobs, of_failures)
-        return blobs if is_sound else self._catalogue.with_base(owner, blobs)
+        lost_of_failures, is_whole_of_failures = self._lost(owner, blobs, of_failures)
+        lost |= lost_of_failures
+        is_whole = is_whole and is_whole_of_failures
+        if is_whole and not lost:
+            return blobs
+        return self._catalogue.with_base(owner, blobs, lost if is_whole else None)
 
-    def _lost(self, owner: str, listed: bytes, bodies: Collection[BodyRef]) -> set[str]:
-        """Return the blobs of ``bodies`` that the row ``listed`` lacks."""
+    def _lost(self, owner: str, listed: bytes, bodies: Collection[BodyRef]) -> tuple[set[str], bool]:
+        """Return the blobs of ``bodies`` that the row ``listed`` lacks, and whether these are all."""
         if self._catalogue.lists_all_of_base(owner, listed):
             known = {item.sort for item in self._catalogue.base_blobs(owner)}
             bodies = [body for body in bodies if f"bodies/{body.address.hex()}" not in known]
-        needed = blobs_of_bodies(self._catalogue.readable, owner, bodies)
-        return self._catalogue.unlisted(owner, listed, needed)
+        needed, is_whole = blobs_of_bodies(self._catalogue.readable, owner, bodies)
+        return self._catalogue.unlisted(owner, listed, needed), is_whole
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
         return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 
 from stratalog.backups.format import ITEMS_ROW
 from stratalog.backups.writer import BackupWriter
-from stratalog.errors import Corrupt, StratalogError
+from stratalog.errors import Corrupt
 from stratalog.limits import COLLECT_CANDIDATES_MAX, COLLECT_CHUNKS_SEEN_MAX
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.environment import Environment
@@ -21,14 +20,19 @@ __all__ = ["LostBlobs", "blobs_of_bodies"]
 CHUNKS = "chunks/"
 
 
-def blobs_of_bodies(blobs: Blobs, owner: str, bodies: Iterable[BodyRef]) -> set[str]:
-    """Return the keys, without the owner, of the blobs of bodies. The parts of a lost manifest are unknown."""
-    names = set[str]()
+def blobs_of_bodies(blobs: Blobs, owner: str, bodies: Iterable[BodyRef]) -> tuple[set[str], bool]:
+    """Return the keys, without the owner, of the blobs of bodies, and whether these are all.
+
+    The parts of a lost manifest are unknown.
+    """
+    names, is_whole = set[str](), True
     for body in bodies:
-        with suppress(Corrupt):
+        try:
             for address in blob_addresses(blobs, f"{owner}/bodies", body):
                 names.add(f"bodies/{address.hex()}")
-    return names
+        except Corrupt:
+            is_whole = False
+    return names, is_whole
 
 
 class LostBlobs:
@@ -43,24 +47,29 @@ class LostBlobs:
         self._only_new = catalogue.lists_all_of_base(owner, listed)
         self._needed = set[str]()
         self._lost = set[str]()
-        self._unread = list[StratalogError]()
+        # Below an item or blob that cannot be read, other blobs may be lost. Then it is unknown which blobs are needed.
+        self._is_whole = True
         readable = Environment(environment.index, catalogue.readable, environment.clock)
         seen = self._base_chunks() if self._only_new else set[bytes]()
-        self._marking = Marking(readable, owner, self._need, Reached(), seen, lambda: None, self._unread.append)
+        self._marking = Marking(readable, owner, self._need, Reached(), seen, lambda: None, self._fail)
 
     def run(self, rows: Mapping[str, bytes], retained: Collection[str]) -> bytes:
-        """Note each lost blob as a failure. Return the row of the family's blobs, with the base's if one is lost.
+        """Note each lost blob as a failure. Return the row of the family's blobs, with those of the base that are lost.
+
+        If an item or blob cannot be read, the row has all blobs of the base.
 
         ``rows`` are the new rows of the family, and ``retained`` the keys of the rows that stay as in the base.
         """
         for item in self._items(rows, retained):
-            if not shape_fault(item):
+            if shape_fault(item):
+                self._is_whole = False
+            else:
                 self._marking.mark_item(item)
         self._settle()
         self._catalogue.fail_lost(self._owner, self._lost)
-        # Below an item or blob that could not be read, other blobs may be lost.
-        is_sound = not self._lost and not self._unread
-        return self._listed if is_sound else self._catalogue.with_base(self._owner, self._listed)
+        if self._is_whole and not self._lost:
+            return self._listed
+        return self._catalogue.with_base(self._owner, self._listed, self._lost if self._is_whole else None)
 
     def _items(self, rows: Mapping[str, bytes], retained: Collection[str]) -> Iterator[Item]:
         base = self._catalogue.base
@@ -80,6 +89,9 @@ class LostBlobs:
             if item.sort.startswith(CHUNKS) and len(chunks) < COLLECT_CHUNKS_SEEN_MAX:
                 chunks.add(bytes.fromhex(item.sort.removeprefix(CHUNKS)))
         return chunks
+
+    def _fail(self, error: Exception) -> None:
+        self._is_whole = False
 
     def _need(self, name: str) -> None:
         self._needed.add(name)

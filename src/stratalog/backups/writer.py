@@ -113,13 +113,15 @@ class BackupWriter:
         known = self._known_packs(f"{BLOBS_ROW}{owner}")
         return pack_rows(self._copied(owner, spared), lambda body: self._write_pack(body, known))
 
-    def with_base(self, owner: str, listed: bytes) -> bytes:
-        """Return the row that lists the blobs of the row ``listed`` and all blobs of the owner that the base lists.
+    def with_base(self, owner: str, listed: bytes, only: Collection[str] | None = None) -> bytes:
+        """Return the row that lists the blobs of the row ``listed`` and the blobs of the owner that the base lists.
 
-        The repository may have the only copies of these blobs.
+        The repository may have the only copies of these blobs. If it is known which of them the owner needs, ``only``
+        names those: the others may be of redacted or forgotten content.
         """
         known = self._known_packs(f"{BLOBS_ROW}{owner}")
-        names = groupby(merge(self._names(owner, listed), (item.sort for item in self.base_blobs(owner))))
+        base = (item.sort for item in self.base_blobs(owner) if only is None or item.sort in only)
+        names = groupby(merge(self._names(owner, listed), base))
         return pack_rows((Item(owner, name, {}) for name, _ in names), lambda body: self._write_pack(body, known))
 
     def unlisted(self, owner: str, listed: bytes, needed: Collection[str]) -> set[str]:
