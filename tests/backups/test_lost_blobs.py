@@ -89,7 +89,7 @@ def test_a_backup_of_a_store_that_has_lost_blobs_contains_no_redacted_body(store
     backups, content = Backups(store.environment.clock), store.environment.clock.random_bytes
     log, records = store.create_log("acme", "r"), store.records("acme")
     bodies = list[str]()
-    for version in (1, 2):
+    for _ in range(2):
         if kind == "log":
             log.append(stratalog.Event("seen", content(20_000)))
         else:
@@ -142,6 +142,19 @@ def test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_nam
         msgspec.structs.replace(repository.manifest(), id=repository.new_id(1, repository.manifest().id), failures=())
     )
     assert named(backups, store) == [key]
+
+
+@pytest.mark.parametrize("data", [5, "x", [1, 2], [[1], [2]], [[], [["key"]]], [[], [["key", 5]]], [[[1] * 6], []]])
+def test_an_event_of_an_application_named_as_a_documents_commit_refers_to_no_blob(
+    store: stratalog.Store, data: object
+) -> None:
+    log, content = store.create_log("acme", "plan"), store.environment.clock.random_bytes
+    for body in (data, content(20_000)):
+        log.append(stratalog.Event("commit", body))
+    store.environment.clock.sleep(86_400)
+    assert named(Backups(store.environment.clock), store) == []
+    report = collect(store.environment, "acme")
+    assert (report.retained, report.garbage, report.failures) == (1, (), ())
 
 
 @pytest.mark.parametrize("has_versions", [False, True])

@@ -176,7 +176,9 @@ class RecordsBackup:
     ) -> bytes:
         """Return the row ``blobs``, with those blobs of the bodies that only the base lists.
 
-        If the parts of a large body are unknown, the row has all blobs of the base. Lost blobs of ``bodies`` are failures of the backup. A body of the record's failures may be collected meanwhile.
+        If the parts of a large body are unknown, the row has all blobs of the base.
+
+        Lost blobs of ``bodies`` are failures of the backup. A body of the record's failures may be collected meanwhile.
         """
         lost, is_whole = self._lost(owner, blobs, bodies)
         self._catalogue.fail_lost(owner, lost)
