@@ -144,6 +144,34 @@ def test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_nam
     assert named(backups, store) == [key]
 
 
+@pytest.mark.parametrize("kind", ["log", "record"])
+def test_a_search_for_damage_reads_only_the_packs_of_a_changed_history_that_changed(kind: str) -> None:
+    store, read = open_inline(clock=ManualClock()), list[str]()
+    backups, log, records = Backups(store.environment.clock), store.create_log("acme", "r"), store.records("acme")
+
+    def change(times: int) -> None:
+        for count in range(times):
+            if kind == "log":
+                log.append(stratalog.Event("seen", count))
+            else:
+                records.put("r", b"%d" % count)
+
+    change(1500)
+    backups.make(store)
+    packs = {stat.key for stat in backups.blobs.list("!backup/packs/")}
+    change(1)
+    get = backups.blobs.get
+
+    def watched(key: str) -> bytes:
+        read.append(key)
+        return get(key)
+
+    backups.blobs.get = watched  # type: ignore[method-assign]
+    assert named(backups, store) == []
+    assert len(packs) > 3
+    assert len(packs.intersection(read)) == 1
+
+
 @pytest.mark.parametrize("data", [5, "x", [1, 2], [[1], [2]], [[], [["key"]]], [[], [["key", 5]]], [[[1] * 6], []]])
 def test_an_event_of_an_application_named_as_a_documents_commit_refers_to_no_blob(
     store: stratalog.Store, data: object

@@ -371,8 +371,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/references.py",
-                "if self._only_new else set[bytes]()",
-                "if self._only_new and not catalogue else set[bytes]()",
+                "            self._seen |= self._base_chunks()\n",
+                "            pass\n",
             ),
         ),
         (f"{LOST_BLOBS}::test_the_search_for_lost_blobs_reads_no_blob_that_the_previous_backup_has",),

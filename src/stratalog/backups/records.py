@@ -165,10 +165,9 @@ class RecordsBackup:
         """
         base = self._catalogue.base
         if base.row(f"{ITEMS_ROW}{partition}") not in (None, row):
-            ours = self._catalogue.repository.items(partition, row, after=BEFORE_VERSIONS)
-            both = merge(ours, base.query(partition, after=BEFORE_VERSIONS), key=attrgetter("sort"))
+            both = merge(*self._catalogue.unshared(partition, row), key=attrgetter("sort"))
             for item, known in pairwise(both):
-                if item.sort == known.sort and item.attributes.items() < known.attributes.items():
+                if BEFORE_VERSIONS < item.sort == known.sort and item.attributes.items() < known.attributes.items():
                     yield known
 
     def _with_lost(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain, islice
 
 from stratalog.backups.format import ITEMS_ROW
 from stratalog.backups.writer import BackupWriter
@@ -18,6 +19,7 @@ from stratalog.ports.index import Item
 __all__ = ["LostBlobs", "blobs_of_bodies"]
 
 CHUNKS = "chunks/"
+AFTER_CHUNKS = "chunks0"
 
 
 def blobs_of_bodies(blobs: Blobs, owner: str, bodies: Iterable[BodyRef]) -> tuple[set[str], bool]:
@@ -50,8 +52,8 @@ class LostBlobs:
         # Below an item or blob that cannot be read, other blobs may be lost. Then it is unknown which blobs are needed.
         self._is_whole = True
         readable = Environment(environment.index, catalogue.readable, environment.clock)
-        seen = self._base_chunks() if self._only_new else set[bytes]()
-        self._marking = Marking(readable, owner, self._need, Reached(), seen, lambda: None, self._fail)
+        self._seen = set[bytes]()
+        self._marking = Marking(readable, owner, self._need, Reached(), self._seen, lambda: None, self._fail)
 
     def run(self, rows: Mapping[str, bytes], retained: Collection[str]) -> bytes:
         """Note each lost blob as a failure. Return the row of the family's blobs, with those of the base that are lost.
@@ -60,7 +62,11 @@ class LostBlobs:
 
         ``rows`` are the new rows of the family, and ``retained`` the keys of the rows that stay as in the base.
         """
-        for item in self._items(rows, retained):
+        items = self._items(rows, retained)
+        first = list(islice(items, 1))
+        if first and self._only_new:
+            self._seen |= self._base_chunks()
+        for item in chain(first, items):
             if shape_fault(item):
                 self._is_whole = False
             else:
@@ -72,23 +78,22 @@ class LostBlobs:
         return self._catalogue.with_base(self._owner, self._listed, self._lost if self._is_whole else None)
 
     def _items(self, rows: Mapping[str, bytes], retained: Collection[str]) -> Iterator[Item]:
-        base = self._catalogue.base
-        for key in rows if self._only_new else (*rows, *retained):
-            row = rows.get(key) or base.row(key)
-            if row is None or not key.startswith(ITEMS_ROW) or (self._only_new and base.row(key) == row):
+        for key in (key for key in (*rows, *retained) if key.startswith(ITEMS_ROW)):
+            partition, base = key.removeprefix(ITEMS_ROW), self._catalogue.base.row(key)
+            row = rows.get(key, base)
+            if row is None or (self._only_new and row == base):
                 continue
-            partition = key.removeprefix(ITEMS_ROW)
-            known = {item.sort: item for item in base.query(partition)} if self._only_new else {}
-            for item in self._catalogue.repository.items(partition, row):
-                if known.get(item.sort) != item:
-                    yield item
+            if not self._only_new:
+                yield from self._catalogue.repository.items(partition, row)
+                continue
+            ours, theirs = self._catalogue.unshared(partition, row)
+            known = {item.sort: item for item in theirs}
+            yield from (item for item in ours if known.get(item.sort) != item)
 
     def _base_chunks(self) -> set[bytes]:
-        chunks = set[bytes]()
-        for item in self._catalogue.base_blobs(self._owner):
-            if item.sort.startswith(CHUNKS) and len(chunks) < COLLECT_CHUNKS_SEEN_MAX:
-                chunks.add(bytes.fromhex(item.sort.removeprefix(CHUNKS)))
-        return chunks
+        """Return chunks of the base. The marking forgets all of them when their number reaches its limit."""
+        blobs = self._catalogue.base_blobs(self._owner, after=CHUNKS, before=AFTER_CHUNKS)
+        return {bytes.fromhex(item.sort.removeprefix(CHUNKS)) for item in islice(blobs, COLLECT_CHUNKS_SEEN_MAX // 2)}
 
     def _fail(self, error: Exception) -> None:
         self._is_whole = False
