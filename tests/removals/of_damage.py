@@ -319,7 +319,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BACKUP_RECORDS,
-                "return self._catalogue.with_base(owner, blobs, lost if is_whole else None)",
+                "return self._catalogue.with_base(owner, blobs, lost if are_known else None)",
                 "return blobs",
             ),
         ),
@@ -360,7 +360,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/references.py",
-                "return self._catalogue.with_base(self._owner, self._listed, self._lost if self._is_whole else None)",
+                "return self._catalogue.with_base(self._owner, self._listed, self._lost if self._are_known else None)",
                 "return self._listed",
             ),
         ),
@@ -389,7 +389,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B762",
-        (Edit(BACKUP_RECORDS, "not lost and not self._lost(owner, blobs, of_failures)", "not lost"),),
+        (Edit(BACKUP_RECORDS, "        lost |= more\n", ""),),
         (f"{LOST_BLOBS}::test_a_lost_body_of_a_record_s_failure_is_a_failure_and_stays_in_later_backups",),
     ),
     Removal(

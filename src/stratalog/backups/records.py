@@ -179,22 +179,22 @@ class RecordsBackup:
 
         Lost blobs of ``bodies`` are failures of the backup. A body of the record's failures may be collected meanwhile.
         """
-        lost, is_whole = self._lost(owner, blobs, bodies)
+        lost, are_known = self._lost(owner, blobs, bodies)
         self._catalogue.fail_lost(owner, lost)
-        lost_of_failures, is_whole_of_failures = self._lost(owner, blobs, of_failures)
-        lost |= lost_of_failures
-        is_whole = is_whole and is_whole_of_failures
-        if is_whole and not lost:
+        more, are_more_known = self._lost(owner, blobs, of_failures)
+        lost |= more
+        are_known = are_known and are_more_known
+        if are_known and not lost:
             return blobs
-        return self._catalogue.with_base(owner, blobs, lost if is_whole else None)
+        return self._catalogue.with_base(owner, blobs, lost if are_known else None)
 
     def _lost(self, owner: str, listed: bytes, bodies: Collection[BodyRef]) -> tuple[set[str], bool]:
         """Return the blobs of ``bodies`` that the row ``listed`` lacks, and whether these are all."""
         if self._catalogue.lists_all_of_base(owner, listed):
             known = {item.sort for item in self._catalogue.base_blobs(owner)}
             bodies = [body for body in bodies if f"bodies/{body.address.hex()}" not in known]
-        needed, is_whole = blobs_of_bodies(self._catalogue.readable, owner, bodies)
-        return self._catalogue.unlisted(owner, listed, needed), is_whole
+        needed, are_known = blobs_of_bodies(self._catalogue.readable, owner, bodies)
+        return self._catalogue.unlisted(owner, listed, needed), are_known
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
         return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row

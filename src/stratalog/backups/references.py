@@ -27,14 +27,14 @@ def blobs_of_bodies(blobs: Blobs, owner: str, bodies: Iterable[BodyRef]) -> tupl
 
     The parts of a lost manifest are unknown.
     """
-    names, is_whole = set[str](), True
+    names, are_known = set[str](), True
     for body in bodies:
         try:
             for address in blob_addresses(blobs, f"{owner}/bodies", body):
                 names.add(f"bodies/{address.hex()}")
         except Corrupt:
-            is_whole = False
-    return names, is_whole
+            are_known = False
+    return names, are_known
 
 
 class LostBlobs:
@@ -50,7 +50,7 @@ class LostBlobs:
         self._needed = set[str]()
         self._lost = set[str]()
         # Below an item or blob that cannot be read, other blobs may be lost. Then it is unknown which blobs are needed.
-        self._is_whole = True
+        self._are_known = True
         readable = Environment(environment.index, catalogue.readable, environment.clock)
         self._seen = set[bytes]()
         self._marking = Marking(readable, owner, self._need, Reached(), self._seen, lambda: None, self._fail)
@@ -68,14 +68,14 @@ class LostBlobs:
             self._seen |= self._base_chunks()
         for item in chain(first, items):
             if shape_fault(item):
-                self._is_whole = False
+                self._are_known = False
             else:
                 self._marking.mark_item(item)
         self._settle()
         self._catalogue.fail_lost(self._owner, self._lost)
-        if self._is_whole and not self._lost:
+        if self._are_known and not self._lost:
             return self._listed
-        return self._catalogue.with_base(self._owner, self._listed, self._lost if self._is_whole else None)
+        return self._catalogue.with_base(self._owner, self._listed, self._lost if self._are_known else None)
 
     def _items(self, rows: Mapping[str, bytes], retained: Collection[str]) -> Iterator[Item]:
         for key in (key for key in (*rows, *retained) if key.startswith(ITEMS_ROW)):
@@ -96,7 +96,7 @@ class LostBlobs:
         return {bytes.fromhex(item.sort.removeprefix(CHUNKS)) for item in islice(blobs, COLLECT_CHUNKS_SEEN_MAX // 2)}
 
     def _fail(self, error: Exception) -> None:
-        self._is_whole = False
+        self._are_known = False
 
     def _need(self, name: str) -> None:
         self._needed.add(name)
