@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from contextlib import suppress
+from typing import Any
+
 import msgspec
 import pytest
 
 import stratalog
 from stratalog.backups.restore import restore_store
-from stratalog.errors import Conflict
+from stratalog.errors import Conflict, Corrupt
 from stratalog.keys import COPY_PARTITION
+from stratalog.maintenance.collection import collect
 from stratalog.maintenance.damage import blob_kind
 from stratalog.maintenance.store_copy import copy_store
 from stratalog.protocol import Mutation
@@ -32,6 +37,19 @@ def lose(store: stratalog.Store, key: str) -> bytes:
     assert stat is not None
     blobs.delete(key, stat.stamp)
     return body
+
+
+def damage(store: stratalog.Store, keys: list[str]) -> None:
+    """Let each read of the blobs ``keys`` report damage."""
+    blobs = store.environment.blobs
+    get = blobs.get
+
+    def damaged(key: str) -> bytes:
+        if key in keys:
+            raise Corrupt("the blob is damaged", key=key)
+        return get(key)
+
+    blobs.get = damaged  # type: ignore[method-assign]
 
 
 def named(backups: Backups, store: stratalog.Store) -> list[str]:
@@ -63,6 +81,28 @@ def test_the_first_backup_names_each_lost_blob_of_a_log(kind: str) -> None:
     for key in keys:
         lose(store, key)
     assert named(Backups(store.environment.clock), store) == keys
+
+
+@pytest.mark.parametrize("kind", ["log", "record"])
+def test_a_backup_of_a_store_that_has_lost_blobs_contains_no_redacted_body(store: stratalog.Store, kind: str) -> None:
+    """It has the lost blob of the other version."""
+    backups, content = Backups(store.environment.clock), store.environment.clock.random_bytes
+    log, records = store.create_log("acme", "r"), store.records("acme")
+    bodies = list[str]()
+    for _ in range(2):
+        if kind == "log":
+            log.append(stratalog.Event("seen", content(20_000)))
+        else:
+            records.put("r", content(20_000))
+        bodies += {stat.key for stat in store.environment.blobs.list("acme/")}.difference(bodies)
+    backups.make(store)
+    log.redact(1) if kind == "log" else records.redact("r", 1)
+    store.environment.clock.sleep(86_400)
+    assert collect(store.environment, "acme").garbage == (bodies[0],)
+    lose(store, bodies[1])
+    log.append(stratalog.Event("later"))
+    assert named(backups, store) == [bodies[1]]
+    assert [stat.key for stat in backups.view().environment.blobs.list("acme/")] == [bodies[1]]
 
 
 def test_the_search_for_lost_blobs_reads_no_blob_that_the_previous_backup_has(store: stratalog.Store) -> None:
@@ -102,6 +142,47 @@ def test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_nam
         msgspec.structs.replace(repository.manifest(), id=repository.new_id(1, repository.manifest().id), failures=())
     )
     assert named(backups, store) == [key]
+
+
+@pytest.mark.parametrize("kind", ["log", "record"])
+def test_a_search_for_damage_reads_only_the_packs_of_a_changed_history_that_changed(kind: str) -> None:
+    store, read = open_inline(clock=ManualClock()), list[str]()
+    backups, log, records = Backups(store.environment.clock), store.create_log("acme", "r"), store.records("acme")
+
+    def change(times: int) -> None:
+        for count in range(times):
+            if kind == "log":
+                log.append(stratalog.Event("seen", count))
+            else:
+                records.put("r", b"%d" % count)
+
+    change(1500)
+    backups.make(store)
+    packs = {stat.key for stat in backups.blobs.list("!backup/packs/")}
+    change(1)
+    get = backups.blobs.get
+
+    def watched(key: str) -> bytes:
+        read.append(key)
+        return get(key)
+
+    backups.blobs.get = watched  # type: ignore[method-assign]
+    assert named(backups, store) == []
+    assert len(packs) > 3
+    assert len(packs.intersection(read)) == 1
+
+
+@pytest.mark.parametrize("data", [5, "x", [1, 2], [[1], [2]], [[], [["key"]]], [[], [["key", 5]]], [[[1] * 6], []]])
+def test_an_event_of_an_application_named_as_a_documents_commit_refers_to_no_blob(
+    store: stratalog.Store, data: object
+) -> None:
+    log, content = store.create_log("acme", "plan"), store.environment.clock.random_bytes
+    for body in (data, content(20_000)):
+        log.append(stratalog.Event("commit", body))
+    store.environment.clock.sleep(86_400)
+    assert named(Backups(store.environment.clock), store) == []
+    report = collect(store.environment, "acme")
+    assert (report.retained, report.garbage, report.failures) == (1, (), ())
 
 
 @pytest.mark.parametrize("has_versions", [False, True])
@@ -163,6 +244,18 @@ def test_a_restoration_names_lost_copies_and_restores_the_rest(store: stratalog.
     assert is_restored(target, store)
 
 
+def test_a_restoration_names_damaged_copies_and_restores_the_rest(store: stratalog.Store) -> None:
+    """The copies exist, and each read of them reports damage."""
+    backups, target = Backups(store.environment.clock), open_inline(settings=SETTINGS)
+    lost = store_with_large_bodies(store)
+    backups.make(store)
+    view = backups.view()
+    damage(view, lost)
+    report = restore_store(view, target, "a")
+    assert {failure.what for failure in report.failures} == {*lost, "acme/lost"}
+    assert is_restored(target, store)
+
+
 def test_a_restoration_whose_backup_is_pruned_meanwhile_stays_unfinished(store: stratalog.Store) -> None:
     backups, target = Backups(store.environment.clock), open_inline(settings=SETTINGS)
     store_with_large_bodies(store)
@@ -181,3 +274,50 @@ def test_a_copy_names_lost_blobs_and_copies_the_rest(store: stratalog.Store) -> 
         lose(store, key)
     assert [failure.key for failure in copy_store(store, target).failures] == lost
     assert is_restored(target, store)
+
+
+class Killed(Exception):
+    """The process stops at a commit."""
+
+
+def stop_at(store: stratalog.Store, count: int) -> None:
+    """Let the commits after the first ``count`` raise Killed."""
+    index, left = store.environment.index, iter(range(count))
+    commit = index.commit
+
+    def counted(*args: Any, **kwargs: Any) -> None:
+        if next(left, None) is None:
+            raise Killed
+        commit(*args, **kwargs)
+
+    index.commit = counted  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("shelf", ["logs", "records", "failures"])
+def test_a_copy_that_resumes_or_is_repeated_names_the_damaged_blobs_again(store: stratalog.Store, shelf: str) -> None:
+    """The copy is stopped at each of its commits. The comparison reads none of the damaged blobs."""
+    content, records = store.environment.clock.random_bytes, store.records("acme")
+    log = store.create_log("acme", "a")
+    for size in (20_000, *range(30)):
+        log.append(stratalog.Event("seen", content(size)))
+    store.create_log("acme", "b")
+    for size in (20_000, 1):
+        records.put("r", content(size))
+    records.put("s", b"small")
+    records.fail("f", "no good", body=content(20_000))
+    prefix = {"logs": "acme/a@", "records": "acme/records/r/", "failures": "acme/records/f/"}[shelf]
+    [key] = [stat.key for stat in store.environment.blobs.list(prefix)]
+    damage(store, [key])
+    for count in itertools.count():
+        target = open_inline(settings=SETTINGS)
+        commit = target.environment.index.commit
+        stop_at(target, count)
+        with suppress(Killed):
+            assert key in {failure.what for failure in copy_store(store, target).failures}
+            break
+        target.environment.index.commit = commit  # type: ignore[method-assign]
+        for _ in range(2):
+            report = copy_store(store, target)
+            assert key in {failure.what for failure in report.failures}
+    assert count > 10
+    assert report.blobs_written == 0

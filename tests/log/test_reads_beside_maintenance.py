@@ -6,10 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from stratalog.backends.memory import MemoryQueue
 from stratalog.errors import Corrupt, Unavailable, VersionForgotten
-from stratalog.log import Event, Log, create_log, open_log
+from stratalog.log import Event, Log, create_log, delete_log, open_log
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
+from stratalog.log.verification import Finding
 from stratalog.maintenance.collection import collect
+from stratalog.maintenance.verification import HistoryName, verify_history
+from stratalog.store import Store
 from tests.documents.helpers import World
 from tests.interleaving import interleaved
 
@@ -157,3 +161,23 @@ def test_a_lost_part_of_an_existing_app_snapshot_is_damage() -> None:
         world.blobs.delete(key, stat.stamp)
     with pytest.raises(Corrupt):
         read_parts(world)
+
+
+@pytest.mark.parametrize("kind", ["log", "document"])
+def test_a_log_that_is_deleted_and_created_again_during_its_verification_is_not_damaged(kind: str) -> None:
+    def create_again(world: World) -> None:
+        delete_log(opened(world))
+        created(world)
+
+    def created(world: World) -> World:
+        create_log(world.environment, "acme", "log", kind)
+        return world
+
+    def verified(world: World) -> tuple[Finding, ...]:
+        return verify_history(
+            Store(world.open_environment(), MemoryQueue(world.clock)), HistoryName("log", "acme", "log")
+        ).findings
+
+    results = list(interleaved(lambda: created(World()), verified, create_again))
+    assert len(results) > 5
+    assert set(results) == {()}

@@ -319,7 +319,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 BACKUP_RECORDS,
-                "return blobs if is_sound else self._catalogue.with_base(owner, blobs)",
+                "return self._catalogue.with_base(owner, blobs, lost if are_known else None)",
                 "return blobs",
             ),
         ),
@@ -360,7 +360,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/references.py",
-                "return self._listed if is_sound else self._catalogue.with_base(self._owner, self._listed)",
+                "return self._catalogue.with_base(self._owner, self._listed, self._lost if self._are_known else None)",
                 "return self._listed",
             ),
         ),
@@ -371,8 +371,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/references.py",
-                "if self._only_new else set[bytes]()",
-                "if self._only_new and not catalogue else set[bytes]()",
+                "            self._seen |= self._base_chunks()\n",
+                "            pass\n",
             ),
         ),
         (f"{LOST_BLOBS}::test_the_search_for_lost_blobs_reads_no_blob_that_the_previous_backup_has",),
@@ -389,7 +389,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B762",
-        (Edit(BACKUP_RECORDS, "not lost and not self._lost(owner, blobs, of_failures)", "not lost"),),
+        (Edit(BACKUP_RECORDS, "        lost |= more\n", ""),),
         (f"{LOST_BLOBS}::test_a_lost_body_of_a_record_s_failure_is_a_failure_and_stays_in_later_backups",),
     ),
     Removal(

@@ -310,8 +310,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/verification.py",
-                "            if log.floor() == floor:\n                raise\n",
-                "            raise\n",
+                "        if log.floor() == floor:\n            raise\n        return None\n",
+                "        raise\n",
             ),
         ),
         (f"{VERIFICATION}::test_a_verification_during_which_the_floor_rises_starts_again_at_the_new_floor",),

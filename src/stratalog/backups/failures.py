@@ -108,7 +108,7 @@ class FailuresBackup:
     def _note_lost_bodies(self, key: RecordKey, items: Collection[Item]) -> None:
         """Note the missing blobs of the items' bodies. If the items changed meanwhile, the blobs may be collected."""
         owner, index = record_owner(self._organisation, key), self._environment.index
-        needed = blobs_of_bodies(self._catalogue.readable, owner, _bodies_of(items))
+        needed, _ = blobs_of_bodies(self._catalogue.readable, owner, _bodies_of(items))
         lost = [name for name in needed if self._environment.blobs.stat(f"{owner}/{name}") is None]
         if lost and any(index.get(item.partition, item.sort) == item for item in items):
             self._catalogue.fail_lost(owner, lost)

@@ -165,31 +165,36 @@ class RecordsBackup:
         """
         base = self._catalogue.base
         if base.row(f"{ITEMS_ROW}{partition}") not in (None, row):
-            ours = self._catalogue.repository.items(partition, row, after=BEFORE_VERSIONS)
-            both = merge(ours, base.query(partition, after=BEFORE_VERSIONS), key=attrgetter("sort"))
+            both = merge(*self._catalogue.unshared(partition, row), key=attrgetter("sort"))
             for item, known in pairwise(both):
-                if item.sort == known.sort and item.attributes.items() < known.attributes.items():
+                if BEFORE_VERSIONS < item.sort == known.sort and item.attributes.items() < known.attributes.items():
                     yield known
 
     def _with_lost(
         self, owner: str, blobs: bytes, bodies: Collection[BodyRef], of_failures: Collection[BodyRef]
     ) -> bytes:
-        """Return the row ``blobs``, with the base's blobs if it lacks blobs of the bodies.
+        """Return the row ``blobs``, with those blobs of the bodies that only the base lists.
+
+        If the parts of a large body are unknown, the row has all blobs of the base.
 
         Lost blobs of ``bodies`` are failures of the backup. A body of the record's failures may be collected meanwhile.
         """
-        lost = self._lost(owner, blobs, bodies)
+        lost, are_known = self._lost(owner, blobs, bodies)
         self._catalogue.fail_lost(owner, lost)
-        is_sound = not lost and not self._lost(owner, blobs, of_failures)
-        return blobs if is_sound else self._catalogue.with_base(owner, blobs)
+        more, are_more_known = self._lost(owner, blobs, of_failures)
+        lost |= more
+        are_known = are_known and are_more_known
+        if are_known and not lost:
+            return blobs
+        return self._catalogue.with_base(owner, blobs, lost if are_known else None)
 
-    def _lost(self, owner: str, listed: bytes, bodies: Collection[BodyRef]) -> set[str]:
-        """Return the blobs of ``bodies`` that the row ``listed`` lacks."""
+    def _lost(self, owner: str, listed: bytes, bodies: Collection[BodyRef]) -> tuple[set[str], bool]:
+        """Return the blobs of ``bodies`` that the row ``listed`` lacks, and whether these are all."""
         if self._catalogue.lists_all_of_base(owner, listed):
             known = {item.sort for item in self._catalogue.base_blobs(owner)}
             bodies = [body for body in bodies if f"bodies/{body.address.hex()}" not in known]
-        needed = blobs_of_bodies(self._catalogue.readable, owner, bodies)
-        return self._catalogue.unlisted(owner, listed, needed)
+        needed, are_known = blobs_of_bodies(self._catalogue.readable, owner, bodies)
+        return self._catalogue.unlisted(owner, listed, needed), are_known
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
         return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from itertools import chain, islice
 
 from stratalog.backups.format import ITEMS_ROW
 from stratalog.backups.writer import BackupWriter
-from stratalog.errors import Corrupt, StratalogError
+from stratalog.errors import Corrupt
 from stratalog.limits import COLLECT_CANDIDATES_MAX, COLLECT_CHUNKS_SEEN_MAX
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.environment import Environment
@@ -19,16 +19,22 @@ from stratalog.ports.index import Item
 __all__ = ["LostBlobs", "blobs_of_bodies"]
 
 CHUNKS = "chunks/"
+AFTER_CHUNKS = "chunks0"
 
 
-def blobs_of_bodies(blobs: Blobs, owner: str, bodies: Iterable[BodyRef]) -> set[str]:
-    """Return the keys, without the owner, of the blobs of bodies. The parts of a lost manifest are unknown."""
-    names = set[str]()
+def blobs_of_bodies(blobs: Blobs, owner: str, bodies: Iterable[BodyRef]) -> tuple[set[str], bool]:
+    """Return the keys, without the owner, of the blobs of bodies, and whether these are all.
+
+    The parts of a lost manifest are unknown.
+    """
+    names, are_known = set[str](), True
     for body in bodies:
-        with suppress(Corrupt):
+        try:
             for address in blob_addresses(blobs, f"{owner}/bodies", body):
                 names.add(f"bodies/{address.hex()}")
-    return names
+        except Corrupt:
+            are_known = False
+    return names, are_known
 
 
 class LostBlobs:
@@ -43,43 +49,54 @@ class LostBlobs:
         self._only_new = catalogue.lists_all_of_base(owner, listed)
         self._needed = set[str]()
         self._lost = set[str]()
-        self._unread = list[StratalogError]()
+        # Below an item or blob that cannot be read, other blobs may be lost. Then it is unknown which blobs are needed.
+        self._are_known = True
         readable = Environment(environment.index, catalogue.readable, environment.clock)
-        seen = self._base_chunks() if self._only_new else set[bytes]()
-        self._marking = Marking(readable, owner, self._need, Reached(), seen, lambda: None, self._unread.append)
+        self._seen = set[bytes]()
+        self._marking = Marking(readable, owner, self._need, Reached(), self._seen, lambda: None, self._fail)
 
     def run(self, rows: Mapping[str, bytes], retained: Collection[str]) -> bytes:
-        """Note each lost blob as a failure. Return the row of the family's blobs, with the base's if one is lost.
+        """Note each lost blob as a failure. Return the row of the family's blobs, with those of the base that are lost.
+
+        If an item or blob cannot be read, the row has all blobs of the base.
 
         ``rows`` are the new rows of the family, and ``retained`` the keys of the rows that stay as in the base.
         """
-        for item in self._items(rows, retained):
-            if not shape_fault(item):
+        items = self._items(rows, retained)
+        first = list(islice(items, 1))
+        if first and self._only_new:
+            self._seen |= self._base_chunks()
+        for item in chain(first, items):
+            if shape_fault(item):
+                self._are_known = False
+            else:
                 self._marking.mark_item(item)
         self._settle()
         self._catalogue.fail_lost(self._owner, self._lost)
-        # Below an item or blob that could not be read, other blobs may be lost.
-        is_sound = not self._lost and not self._unread
-        return self._listed if is_sound else self._catalogue.with_base(self._owner, self._listed)
+        if self._are_known and not self._lost:
+            return self._listed
+        return self._catalogue.with_base(self._owner, self._listed, self._lost if self._are_known else None)
 
     def _items(self, rows: Mapping[str, bytes], retained: Collection[str]) -> Iterator[Item]:
-        base = self._catalogue.base
-        for key in rows if self._only_new else (*rows, *retained):
-            row = rows.get(key) or base.row(key)
-            if row is None or not key.startswith(ITEMS_ROW) or (self._only_new and base.row(key) == row):
+        for key in (key for key in (*rows, *retained) if key.startswith(ITEMS_ROW)):
+            partition, base = key.removeprefix(ITEMS_ROW), self._catalogue.base.row(key)
+            row = rows.get(key, base)
+            if row is None or (self._only_new and row == base):
                 continue
-            partition = key.removeprefix(ITEMS_ROW)
-            known = {item.sort: item for item in base.query(partition)} if self._only_new else {}
-            for item in self._catalogue.repository.items(partition, row):
-                if known.get(item.sort) != item:
-                    yield item
+            if not self._only_new:
+                yield from self._catalogue.repository.items(partition, row)
+                continue
+            ours, theirs = self._catalogue.unshared(partition, row)
+            known = {item.sort: item for item in theirs}
+            yield from (item for item in ours if known.get(item.sort) != item)
 
     def _base_chunks(self) -> set[bytes]:
-        chunks = set[bytes]()
-        for item in self._catalogue.base_blobs(self._owner):
-            if item.sort.startswith(CHUNKS) and len(chunks) < COLLECT_CHUNKS_SEEN_MAX:
-                chunks.add(bytes.fromhex(item.sort.removeprefix(CHUNKS)))
-        return chunks
+        """Return chunks of the base. The marking forgets all of them when their number reaches its limit."""
+        blobs = self._catalogue.base_blobs(self._owner, after=CHUNKS, before=AFTER_CHUNKS)
+        return {bytes.fromhex(item.sort.removeprefix(CHUNKS)) for item in islice(blobs, COLLECT_CHUNKS_SEEN_MAX // 2)}
+
+    def _fail(self, error: Exception) -> None:
+        self._are_known = False
 
     def _need(self, name: str) -> None:
         self._needed.add(name)

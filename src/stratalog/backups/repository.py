@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
 
@@ -172,8 +172,12 @@ class BackupRepository:
         after: str | None = None,
         before: str | None = None,
         reverse: bool = False,
+        spared: Collection[bytes] = (),
     ) -> Iterator[Item]:
-        """Yield the items of a row with ``after`` < sort < ``before``. Reads only packs that may contain them."""
+        """Yield the items of a row with ``after`` < sort < ``before``. Reads only packs that may contain them.
+
+        The packs whose addresses are ``spared`` are left out.
+        """
         decoded = decode_row(row)
         if decoded.items is not None:
             yield from _within(inline_items(partition, decoded), after, before, reverse)
@@ -181,7 +185,7 @@ class BackupRepository:
         packs = listed_packs(decoded, self.read_pack)
         first = bisect_right([pack.last for pack in packs], after or "")
         stop = len(packs) if before is None else bisect_left([pack.last for pack in packs], before) + 1
-        chosen = packs[first:stop]
+        chosen = [pack for pack in packs[first:stop] if pack.ref.address not in spared]
         for pack in reversed(chosen) if reverse else chosen:
             yield from _within(self._pack_items(partition, pack.ref), after, before, reverse)
 

@@ -10,6 +10,7 @@ from stratalog.keys import COPY_PARTITION
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import list_organisations
 from stratalog.log.lifecycle import open_log
+from stratalog.maintenance.copy_position import forget_position
 from stratalog.maintenance.store_copy import CopyReport, copy_store
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.store import Store
@@ -54,6 +55,8 @@ def restore_store(
     if report.failures:
         require_backup()
     commit_once(target.environment, [Delete(COPY_PARTITION, RESTORE_SORT)], lambda: False)
+    if report.failures:
+        forget_position(target.environment)
     return report
 
 

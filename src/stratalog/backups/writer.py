@@ -91,6 +91,15 @@ class BackupWriter:
         known = self._known_packs(f"{ITEMS_ROW}{partition}")
         return pack_rows(items, lambda body: self._write_pack(body, known))
 
+    def unshared(self, partition: str, row: bytes) -> tuple[Iterator[Item], Iterator[Item]]:
+        """Return the items of a partition's row, and those of the base's row, without the packs that both rows have."""
+        base = self.base.row(f"{ITEMS_ROW}{partition}")
+        if base is None:
+            return self.repository.items(partition, row), iter(())
+        spared = self._packs(row).keys() & self._packs(base).keys()
+        ours, theirs = (self.repository.items(partition, each, spared=spared) for each in (row, base))
+        return ours, theirs
+
     def put(self, key: str, value: bytes) -> None:
         """Put a row. Everything that the row refers to must be stored already."""
         if key in self._changed or self.base.row(key) != value:
@@ -113,13 +122,15 @@ class BackupWriter:
         known = self._known_packs(f"{BLOBS_ROW}{owner}")
         return pack_rows(self._copied(owner, spared), lambda body: self._write_pack(body, known))
 
-    def with_base(self, owner: str, listed: bytes) -> bytes:
-        """Return the row that lists the blobs of the row ``listed`` and all blobs of the owner that the base lists.
+    def with_base(self, owner: str, listed: bytes, only: Collection[str] | None = None) -> bytes:
+        """Return the row that lists the blobs of the row ``listed`` and the blobs of the owner that the base lists.
 
-        The repository may have the only copies of these blobs.
+        The repository may have the only copies of these blobs. If it is known which of them the owner needs, ``only``
+        names those: the others may be of redacted or forgotten content.
         """
         known = self._known_packs(f"{BLOBS_ROW}{owner}")
-        names = groupby(merge(self._names(owner, listed), (item.sort for item in self.base_blobs(owner))))
+        base = (item.sort for item in self.base_blobs(owner) if only is None or item.sort in only)
+        names = groupby(merge(self._names(owner, listed), base))
         return pack_rows((Item(owner, name, {}) for name, _ in names), lambda body: self._write_pack(body, known))
 
     def unlisted(self, owner: str, listed: bytes, needed: Collection[str]) -> set[str]:
@@ -133,6 +144,8 @@ class BackupWriter:
         """
         if any(what.startswith(owner) for what in self.base_failures):
             return False
+        if self.base.row(f"{BLOBS_ROW}{owner}") == listed:
+            return True
         base = (item.sort for item in self.base_blobs(owner))
         return next(missing(base, self._names(owner, listed)), None) is None
 
@@ -184,10 +197,10 @@ class BackupWriter:
             copied = dict(zip(lacking, self._copy_all([f"{owner}/{name}" for name in lacking]), strict=True))
             yield from (Item(owner, name, {}) for name in group if copied.get(name, True))
 
-    def base_blobs(self, owner: str) -> Iterator[Item]:
-        """Return the blobs of an owner that the base lists, one item for each."""
+    def base_blobs(self, owner: str, *, after: str | None = None, before: str | None = None) -> Iterator[Item]:
+        """Return the blobs of an owner that the base lists between two names, one item for each."""
         row = self.base.row(f"{BLOBS_ROW}{owner}")
-        return iter(()) if row is None else self.repository.items(owner, row)
+        return iter(()) if row is None else self.repository.items(owner, row, after=after, before=before)
 
     def _copy_all(self, keys: list[str]) -> list[bool]:
         return list(self._pool.map(self._copy, keys) if self._pool else map(self._copy, keys))
@@ -206,8 +219,9 @@ class BackupWriter:
 
     def _known_packs(self, key: str) -> dict[bytes, BodyRef]:
         row = self.base.row(key)
-        if row is None:
-            return {}
+        return {} if row is None else self._packs(row)
+
+    def _packs(self, row: bytes) -> dict[bytes, BodyRef]:
         decoded = decode_row(row)
         refs = [pack.ref for pack in listed_packs(decoded, self.repository.read_pack)]
         return {ref.address: ref for ref in [*refs, *([decoded.listed] if decoded.listed else [])]}

@@ -24,6 +24,7 @@ store_check      the check of items outside logs and records
 checkpoint       a history's version and hash outside the store, and the proof that the store kept this history
 signed_note      notes signed with Ed25519
 copy_check       the verification of a copy against its source
+copy_position    the position of an unfinished copy, saved in the target
 document_export  a document as a file of JSON lines
 document_import  a document from an export file
 replayed_clock   a clock that repeats the time of an old entry

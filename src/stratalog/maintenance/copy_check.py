@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from stratalog.documents import Document, Rules
-from stratalog.errors import Conflict, Corrupt, Redacted, VersionForgotten
+from stratalog.errors import Conflict, Corrupt, NotFound, Redacted, VersionForgotten
 from stratalog.keys import RecordKey, failures_partition, names_partition
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.bodies import BodyRef, blob_addresses
@@ -131,13 +131,24 @@ def _check_failures(source: Environment, target: Environment, organisation: str,
 
 
 def _check_body(source: Environment, target: Environment, name: Name, ref: BodyRef | None, fail: Fail) -> None:
-    """Compare which blobs of a record's body exist in the two stores. A body that is not in blobs has none."""
+    """Compare which blobs of a record's body exist in the two stores. A body that is not in blobs has none.
+
+    A damaged blob of the source is missing in the target.
+    """
     missing = None if ref is None else _missing_blob(target, name, ref)
     if missing is None or ref is None:
         return
-    if _missing_blob(source, name, ref) is None:
+    if _missing_blob(source, name, ref) is None and _is_readable(source, missing):
         raise Corrupt("a copied record lacks a blob that its source has", key=missing)
     fail(f"{name.organisation}/{name.id}", Corrupt("a body's blob is missing", key=missing))
+
+
+def _is_readable(environment: Environment, key: str) -> bool:
+    try:
+        environment.blobs.get(key)
+    except (Corrupt, NotFound):
+        return False
+    return True
 
 
 def _missing_blob(environment: Environment, name: Name, ref: BodyRef) -> str | None:

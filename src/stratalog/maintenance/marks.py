@@ -18,9 +18,9 @@ import msgspec
 from stratalog.codec import decode, encode
 from stratalog.documents.commits import COMMIT
 from stratalog.documents.snapshots import roots_of
-from stratalog.documents.values import as_reference
+from stratalog.documents.values import ValueReference, as_reference
 from stratalog.errors import Corrupt, NotFound, StratalogError, Unsupported
-from stratalog.keys import entries_partition, family_partition
+from stratalog.keys import entries_partition, family_partition, split_prefix
 from stratalog.limits import COLLECT_CHUNKS_SEEN_MAX
 from stratalog.log.app_snapshots import Manifest, app_snapshot_addresses, manifest_of
 from stratalog.log.archive import read_archive
@@ -28,8 +28,10 @@ from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.entries import Entry, entry_from_item
 from stratalog.log.environment import Environment
 from stratalog.log.family_members import depth_of
+from stratalog.log.names import read_name
 from stratalog.log.segments import Segment, list_segments, segment_from_item, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, snapshot_from_item
+from stratalog.log.verification import DAMAGE_ERRORS
 from stratalog.maintenance.damage import item_kind
 from stratalog.ports.index import Item
 from stratalog.tree.chunks import Chunks
@@ -171,10 +173,22 @@ class Marking:
         if external is not None:
             self._mark_body("bodies", _decode_ref(external))
         try:
-            for stored in stored_values(entry_from_item(item, self._environment.blobs, self._owner)):
-                self._mark_value(stored)
+            for reference in self._references_in(item):
+                self._mark_body(reference.folder, reference.body)
         except (Corrupt, NotFound) as exc:
             self._fail(exc)
+
+    def _references_in(self, item: Item) -> list[ValueReference]:
+        """Return the references in an entry. An application may name its events as a document names its commits."""
+        entry = entry_from_item(item, self._environment.blobs, self._owner)
+        try:
+            return [reference for stored in stored_values(entry) if (reference := _reference(stored)) is not None]
+        except DAMAGE_ERRORS as exc:
+            prefix = item.partition.rpartition("/")[0]
+            record = read_name(self._environment.index, *split_prefix(prefix))
+            if record is not None and record.prefix == prefix and record.kind != "document":
+                return []
+            raise Corrupt("a commit of a document has another form", log=prefix, version=entry.version) from exc
 
     def _mark_snapshot(self, snapshot: Snapshot) -> None:
         try:
@@ -227,8 +241,7 @@ class Marking:
         self._seen.add(address)
 
     def _mark_value(self, stored: bytes) -> None:
-        reference = as_reference(stored) if stored else None
-        if reference is not None:
+        if (reference := _reference(stored)) is not None:
             self._mark_body(reference.folder, reference.body)
 
     def _mark_body(self, folder: str, body: BodyRef) -> None:
@@ -241,6 +254,10 @@ class Marking:
             except Corrupt as exc:
                 self._fail(exc)
             self._manifests.add((folder, body.address))
+
+
+def _reference(stored: bytes) -> ValueReference | None:
+    return as_reference(stored) if stored else None
 
 
 def stored_values(entry: Entry) -> Iterator[bytes]:

@@ -122,23 +122,24 @@ class Mirror:
         ours = (there + stat.key.removeprefix(prefix) for stat in self.source.blobs.list(prefix))
         theirs = (stat.key for stat in self.target.blobs.list(there))
         for keys in _grouped(missing(ours, theirs), WORKERS):
-            list(self._pool.map(self._copy_blob, [prefix + key.removeprefix(there) for key in keys], keys))
-            self.written.blobs += len(keys)
+            source_keys = [prefix + key.removeprefix(there) for key in keys]
+            self.written.blobs += sum(self._pool.map(self._copy_blob, source_keys, keys))
             self._report(len(keys))
 
-    def _copy_blob(self, source_key: str, key: str) -> None:
+    def _copy_blob(self, source_key: str, key: str) -> bool:
+        """Copy a blob. Return whether the source has it, and it is not damaged."""
         try:
             body = self.source.blobs.get(source_key)
         except NotFound:
-            return  # the blob was collected after the listing, so nothing refers to it
+            return False  # the blob was collected after the listing, so nothing refers to it
         except Corrupt as exc:
             self._fail(source_key, exc)
-            return
+            return False
         retry = self.target.retry()
         while True:
             try:
                 self.target.blobs.put(key, body)
-                return
+                return True
             except (Unavailable, OutcomeUnknown) as exc:
                 if not retry.wait(exc):
                     raise

@@ -10,7 +10,8 @@ freeing and redaction change the segment's record or the record's floor. So the 
 segment's entries, and a record's floor after the record's versions.
 
 A log's name is written to the target after everything that the log refers to, so every name in the target leads to a
-complete log. The position of an unfinished copy is saved in the target.
+complete log. The position of an unfinished copy is saved in the target. The run that resumes the copy lists the blobs
+of records that the target has already, since the interrupted run may have left out damaged blobs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import msgspec
 
 from stratalog.errors import Conflict, NotFound, StratalogError
 from stratalog.keys import (
-    COPY_PARTITION,
     NAME_SORT,
     REJECTED_PARTITION,
     RecordKey,
@@ -44,7 +44,6 @@ from stratalog.keys import (
     snapshots_partition,
     split_prefix,
 )
-from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, RECORDS, directory_put, list_directory, list_organisations, organisation_put
 from stratalog.log.family_members import depth_of
 from stratalog.log.head import find_head
@@ -52,15 +51,15 @@ from stratalog.log.lifecycle import deleted_line
 from stratalog.log.names import read_name
 from stratalog.maintenance.collection import MaintenanceFailure
 from stratalog.maintenance.copy_check import check_copy
+from stratalog.maintenance.copy_position import Position, SavedPosition
 from stratalog.maintenance.mirror import Fail, Mirror, last_item
-from stratalog.ports.index import Delete, Item, Put, Write, required
+from stratalog.ports.index import Item, Put, Write, required
 from stratalog.records.floor import FLOOR_SORT
 from stratalog.records.versions import BEFORE_VERSIONS
 from stratalog.store import Store
 
 __all__ = ["CopyReport", "copy_store"]
 
-STATE_SORT = "state"
 RECORDS_PER_MARK = 100
 ATTEMPTS_MAX = 3
 
@@ -98,16 +97,8 @@ def copy_store(source: Store, target: Store, progress: Progress | None = None) -
         failures[MaintenanceFailure.of(what, error)] = None
 
     with Mirror(source.environment, target.environment, progress or (lambda count: None), fail) as mirror:
-        report = _Copy(mirror, fail).run()
+        report = _Copy(mirror, fail, SavedPosition(target.environment, failures)).run()
     return msgspec.structs.replace(report, failures=tuple(failures))
-
-
-class _Position(msgspec.Struct, frozen=True):
-    """The last object copied. All objects before it are copied too. The order is by organisation, shelf and id."""
-
-    organisation: str = ""
-    shelf: str = ""
-    id: str = ""
 
 
 class _Log(msgspec.Struct, frozen=True):
@@ -127,9 +118,10 @@ class _Moved(Exception):
 
 
 class _Copy:
-    def __init__(self, mirror: Mirror, fail: Fail) -> None:
+    def __init__(self, mirror: Mirror, fail: Fail, position: SavedPosition) -> None:
         self._mirror = mirror
         self._fail = fail
+        self._position = position
         self._source = mirror.source.index
         self._target = mirror.target.index
         self._owners: set[str] = set()
@@ -137,21 +129,22 @@ class _Copy:
     def run(self) -> CopyReport:
         organisations = list(list_organisations(self._source))
         self._refuse_others(organisations)
-        start = self._position()
+        start = self._position.start
+        self._position.begin()
         for organisation in organisations:
             if organisation >= start.organisation:
                 self._copy_organisation(organisation, start)
         self._mirror.items(REJECTED_PARTITION)
-        # Delete the position before the comparison. So a later run reads everything, even if the comparison fails.
-        commit_once(self._mirror.target, [Delete(COPY_PARTITION, STATE_SORT)], lambda: False)
+        # Finish before the comparison. So a later run reads everything, even if the comparison fails.
+        self._position.finish()
         logs, records = check_copy(self._mirror.source, self._mirror.target, organisations, self._fail)
         written = self._mirror.written
         return CopyReport(len(organisations), logs, records, written.items, written.blobs)
 
-    def _copy_organisation(self, organisation: str, start: _Position) -> None:
+    def _copy_organisation(self, organisation: str, start: Position) -> None:
         entered = organisation_put(organisation).item
         self._mirror.put(entered.partition, entered.sort, entered)
-        here = start if start.organisation == organisation else _Position()
+        here = start if start.organisation == organisation else Position()
         if here.shelf in ("", LOGS):
             self._copy_logs(organisation, here.id)
         self._copy_records(organisation, here.id if here.shelf == RECORDS else "")
@@ -164,7 +157,7 @@ class _Copy:
             if record is not None and record.owner not in self._owners:
                 self._owners.add(record.owner)
                 self._copy_family(record.owner)
-            self._mark(_Position(organisation, LOGS, listing.id))
+            self._position.save(Position(organisation, LOGS, listing.id))
 
     def _copy_family(self, owner: str) -> None:
         """Copy the logs that share blobs. Items that refer to blobs are written after the blobs."""
@@ -274,7 +267,7 @@ class _Copy:
         for count, listing in enumerate(list_directory(self._source, organisation, RECORDS, after=after), 1):
             self._copy_record(organisation, listing.id)
             if count % RECORDS_PER_MARK == 0:
-                self._mark(_Position(organisation, RECORDS, listing.id))
+                self._position.save(Position(organisation, RECORDS, listing.id))
 
     def _copy_failures(self, organisation: str) -> None:
         """Copy the failures and dead letters, also of records without a version. Copy each body before its item.
@@ -286,6 +279,8 @@ class _Copy:
             for item in (write.item for write in writes if isinstance(write, Put) and "x" in write.item.attributes):
                 self._mirror.blobs(f"{record_owner(organisation, RecordKey(item.sort))}/")
 
+        if self._position.is_resumed:
+            put_bodies([Put(item) for item in self._target.query(failures_partition(organisation))])
         self._mirror.items(failures_partition(organisation), ahead=put_bodies)
         self._mirror.items(dead_letters_partition(organisation))
 
@@ -306,6 +301,8 @@ class _Copy:
         ours, theirs = (index.get(partition, FLOOR_SORT) for index in (self._source, self._target))
         if theirs is not None and not _succeeds(ours, theirs):
             raise _other("record", organisation, id)
+        if standing is not None and self._position.is_resumed:
+            self._mirror.blobs(f"{record_owner(organisation, key)}/")
         if latest != standing or ours != theirs:
             self._mirror.items(partition, after=BEFORE_VERSIONS, before=before, ahead=put_bodies)
             self._mirror.put(partition, FLOOR_SORT, ours)
@@ -359,16 +356,6 @@ class _Copy:
                 # The entries of a marked segment may be freed, also if its record does not tell.
                 if not (_continues(there, last) if there else required(ours, "m")):
                     raise _other("log", log.organisation, log.name)
-
-    def _position(self) -> _Position:
-        item = self._target.get(COPY_PARTITION, STATE_SORT)
-        if item is None:
-            return _Position()
-        return _Position(required(item, "o"), required(item, "s"), required(item, "i"))
-
-    def _mark(self, at: _Position) -> None:
-        state = Item(COPY_PARTITION, STATE_SORT, {"o": at.organisation, "s": at.shelf, "i": at.id})
-        commit_once(self._mirror.target, [Put(state)], lambda: False)
 
 
 def _sort(member: Item) -> str:

@@ -14,6 +14,7 @@ from stratalog.errors import NotFound, Redacted, StratalogError, Unsupported, Ve
 from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.directory import LOGS, RECORDS, is_listed, list_ids
+from stratalog.log.names import read_name
 from stratalog.log.verification import (
     DAMAGE_ERRORS,
     INTACT_ERRORS,
@@ -136,19 +137,43 @@ def verify_history(
 
 
 def _verify_attempts(store: Store, history: HistoryName, upto: int | None, progress: Progress | None) -> HistoryReport:
-    """Verify a log; again if the floor rose meanwhile and no finding is certain. Raises Corrupt for a name record."""
+    """Verify a log; again if another log has its name meanwhile, or the floor rose and no finding is certain.
+
+    Raises Corrupt for a name record.
+    """
     for _ in range(VERIFY_ATTEMPTS_MAX):
-        log = store.log(history.organisation, history.name)
-        floor = log.floor()
+        prefix = _prefix(store, history)
         try:
-            report = _verify_log(store, history, log, upto, progress)
-        except VersionForgotten:
-            if log.floor() == floor:
+            report = _verify_attempt(store, history, upto, progress)
+        except NotFound as exc:
+            if isinstance(exc, VersionForgotten) or _prefix(store, history) == prefix:
                 raise
-        else:
-            if (chain := certain_part(report.chain, floor, log.floor())) is not None:
-                return msgspec.structs.replace(report, chain=chain)
-    raise VersionForgotten("the floor rose during each attempt to verify the log", log=history.name, floor=floor)
+            continue
+        if report is not None:
+            return report
+    raise VersionForgotten("the floor rose during each attempt to verify the log", log=history.name)
+
+
+def _prefix(store: Store, history: HistoryName) -> str:
+    """Return the prefix of the live log that has the name now; empty without such a log. Raises Corrupt."""
+    record = read_name(store.environment.index, history.organisation, history.name)
+    return "" if record is None or record.deleted_ms else record.prefix
+
+
+def _verify_attempt(
+    store: Store, history: HistoryName, upto: int | None, progress: Progress | None
+) -> HistoryReport | None:
+    """Verify a log once. Return None if the floor rose meanwhile and no finding is certain."""
+    log = store.log(history.organisation, history.name)
+    floor = log.floor()
+    try:
+        report = _verify_log(store, history, log, upto, progress)
+    except VersionForgotten:
+        if log.floor() == floor:
+            raise
+        return None
+    chain = certain_part(report.chain, floor, log.floor())
+    return None if chain is None else msgspec.structs.replace(report, chain=chain)
 
 
 def _verify_log(

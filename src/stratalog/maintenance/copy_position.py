@@ -1,0 +1,67 @@
+"""The position of an unfinished copy, saved in the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+
+import msgspec
+
+from stratalog.keys import COPY_PARTITION
+from stratalog.log.commit import commit_once
+from stratalog.log.environment import Environment
+from stratalog.ports.index import Delete, Item, Put, required
+
+__all__ = ["Position", "SavedPosition", "forget_position"]
+
+STATE_SORT = "state"
+
+
+class Position(msgspec.Struct, frozen=True):
+    """The last object copied. All objects before it are copied too. The order is by organisation, shelf and id."""
+
+    organisation: str = ""
+    shelf: str = ""
+    id: str = ""
+
+
+class SavedPosition:
+    """The position in the target of a copy.
+
+    ``damages`` are the damaged blobs that the run has found until now. The saved position is never after an object with
+    a damaged blob. So the run that resumes the copy finds the damage again.
+    """
+
+    def __init__(self, target: Environment, damages: Sized) -> None:
+        item = target.index.get(COPY_PARTITION, STATE_SORT)
+        self._target = target
+        self._damages = damages
+        self.is_resumed = item is not None
+        """Whether an earlier run was interrupted or found damaged blobs."""
+
+        self.start = Position(*(required(item, name) for name in "osi")) if item is not None else Position()
+
+    def begin(self) -> None:
+        """Save a position before all objects, unless an earlier run has saved one."""
+        if not self.is_resumed:
+            self.save(self.start)
+
+    def save(self, at: Position) -> None:
+        """Save the position, unless the run has found a damaged blob."""
+        if not self._damages:
+            self._put(at)
+
+    def finish(self) -> None:
+        """Delete the position. If the run has found a damaged blob, save a position before all objects instead."""
+        if self._damages:
+            self._put(Position())
+        else:
+            forget_position(self._target)
+
+    def _put(self, at: Position) -> None:
+        state = Item(COPY_PARTITION, STATE_SORT, {"o": at.organisation, "s": at.shelf, "i": at.id})
+        commit_once(self._target, [Put(state)], lambda: False)
+
+
+def forget_position(target: Environment) -> None:
+    """Delete the saved position of a copy into ``target``."""
+    commit_once(target, [Delete(COPY_PARTITION, STATE_SORT)], lambda: False)
