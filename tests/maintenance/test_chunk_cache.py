@@ -92,5 +92,5 @@ def test_a_scrub_a_copy_and_a_backup_read_the_store(how: str, tmp_path: Path) ->
     machine = Machine(tmp_path, how)
     assert machine.leaf in {failure.what for failure in scrub(machine.open().environment, 0.01).failures}
     assert Backups(machine.clock).make(machine.open()).manifest.failures
-    with stratalog.open("memory:", clock=machine.clock) as target, pytest.raises(Corrupt):
-        copy_store(machine.open(), target)
+    with stratalog.open("memory:", clock=machine.clock) as target:
+        assert machine.leaf in {failure.what for failure in copy_store(machine.open(), target).failures}

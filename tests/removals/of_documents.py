@@ -618,4 +618,9 @@ REMOVALS: tuple[Removal, ...] = (
             f"{BESIDE_RETENTION}::test_a_snapshot_of_the_newest_version_is_made_although_that_version_is_forgotten_meanwhile",
         ),
     ),
+    Removal(
+        "B793",
+        (Edit(STATE_CACHE, "state.version == version and not state.stale:", "state.version == version:"),),
+        ("tests/documents/test_state_cache.py::test_a_stale_state_is_loaded_again",),
+    ),
 )

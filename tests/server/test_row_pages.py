@@ -187,13 +187,13 @@ def test_a_page_of_snapshots_reads_only_its_rows_and_the_next_row(
     filled: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Any] = []
-    described = snapshots._from_item
+    described = snapshots.snapshot_from_item
 
     def note(prefix: str, item: Item) -> Snapshot:
         read.append(item)
         return described(prefix, item)
 
-    monkeypatch.setattr(snapshots, "_from_item", note)
+    monkeypatch.setattr(snapshots, "snapshot_from_item", note)
     limit_pages(filled, 10**6)
     page = filled.get(f"{LOG}/snapshots?limit=1").json()
     assert ([row["version"] for row in page["snapshots"]], page["next"]) == ([7], 7)
