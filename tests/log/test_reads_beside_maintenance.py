@@ -65,13 +65,17 @@ def test_an_archive_that_is_replaced_and_collected_during_a_read_is_not_damaged(
     assert all(result == hashes(make()) for result in results)
 
 
+def lose_blobs(world: World, folder: str) -> None:
+    for key in world.blob_keys(folder):
+        stat = world.blobs.stat(key)
+        assert stat is not None
+        world.blobs.delete(key, stat.stamp)
+
+
 def test_an_entry_whose_archive_is_repaired_and_freed_during_a_read_is_not_damaged() -> None:
     def without_archives() -> World:
         world = grown()
-        for key in world.blob_keys("archive/"):
-            stat = world.blobs.stat(key)
-            assert stat is not None
-            world.blobs.delete(key, stat.stamp)
+        lose_blobs(world, "archive/")
         return world
 
     versions = interleaved(without_archives, lambda world: opened(world).entry(4).version, free)
@@ -80,10 +84,7 @@ def test_an_entry_whose_archive_is_repaired_and_freed_during_a_read_is_not_damag
 
 def test_an_archive_is_read_once_however_many_of_its_entries_are_damaged() -> None:
     world = freed()
-    for key in world.blob_keys("bodies/"):
-        stat = world.blobs.stat(key)
-        assert stat is not None
-        world.blobs.delete(key, stat.stamp)
+    lose_blobs(world, "bodies/")
     log, recorder = opened(world), world.watched()
     for version in range(1, 7):
         with pytest.raises(Corrupt):

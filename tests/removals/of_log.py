@@ -92,7 +92,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B19",
-        (Edit("src/stratalog/log/reader.py", "        if late:\n", "        if late and not version:\n"),),
+        (Edit("src/stratalog/log/reader.py", "            late = _outdated(seen)\n", "            late = False\n"),),
         ("tests/log/test_slow_reads.py::test_an_entry_read_too_slowly_is_unavailable_not_absent",),
     ),
     Removal(

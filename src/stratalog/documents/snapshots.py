@@ -22,7 +22,16 @@ from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import EMPTY, Chunk, Slot
 from stratalog.tree.update import Write, no_pause, update
 
-__all__ = ["base_digest", "load_state", "roots_in", "roots_of", "take_snapshot", "tree_roots", "unwritten_roots"]
+__all__ = [
+    "LOOKS_MAX",
+    "base_digest",
+    "load_state",
+    "roots_in",
+    "roots_of",
+    "take_snapshot",
+    "tree_roots",
+    "unwritten_roots",
+]
 
 LOOKS_MAX = 4
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from stratalog.documents.snapshots import load_state
+from stratalog.documents.snapshots import LOOKS_MAX, load_state
 from stratalog.documents.state import State
 from stratalog.errors import NotFound, Redacted, Unavailable, VersionForgotten
 from stratalog.keys import check_version
@@ -14,8 +14,6 @@ from stratalog.newest import Newest
 from stratalog.tree.chunks import Chunks
 
 __all__ = ["StateCache", "cached_chunks"]
-
-LOOKS_MAX = 4
 
 
 class StateCache:

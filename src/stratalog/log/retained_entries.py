@@ -1,14 +1,30 @@
-"""Reading of the entries that retention kept: from the floor on, also if the floor rises meanwhile."""
+"""Reading of what retention kept: from the floor on, also if the floor rises meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import TypeVar
 
 from stratalog.errors import VersionForgotten
 from stratalog.log.entries import Entry
 from stratalog.log.log import Log
 
-__all__ = ["read_retained"]
+__all__ = ["above_floor", "read_retained"]
+
+T = TypeVar("T")
+
+
+def above_floor(log: Log, read: Callable[[int], T]) -> T:
+    """Return ``read(floor)``. If it raises VersionForgotten because the floor rose, read again above the new floor."""
+    floor = log.floor()
+    while True:
+        try:
+            return read(floor)
+        except VersionForgotten:
+            before, floor = floor, log.floor()
+            if floor == before:
+                raise
 
 
 def read_retained(log: Log, upto: int | None = None) -> Iterator[Entry]:
@@ -17,16 +33,10 @@ def read_retained(log: Log, upto: int | None = None) -> Iterator[Entry]:
     If the floor rises before the first entry is read, the entries begin above the new floor. Raises VersionForgotten if
     it rises above a later entry, and the errors of `Log.read`.
     """
-    floor = log.floor()
-    while True:
-        try:
-            entries = log.read(floor, upto)
-            first = next(entries, None)
-            break
-        except VersionForgotten:
-            before, floor = floor, log.floor()
-            if floor == before:
-                raise
-    if first is not None:
-        yield first
-        yield from entries
+
+    def begun(floor: int) -> Iterator[Entry]:
+        entries = log.read(floor, upto)
+        first = next(entries, None)
+        return entries if first is None else chain((first,), entries)
+
+    yield from above_floor(log, begun)
