@@ -64,7 +64,7 @@ BLOB_KEYS = {
 }
 
 
-def keys_of_most_kinds() -> dict[str, list[str]]:
+def golden_keys() -> dict[str, list[str]]:
     """Return a key of each kind in the golden file, for the fixed names of this module.
 
     For the bodies of a record, return the prefix of their keys. The other golden files have keys of the missing kinds.
@@ -139,7 +139,7 @@ def numbers() -> list[tuple[str, int]]:
 
 
 def test_the_same_names_still_lead_to_the_same_keys() -> None:
-    assert keys_of_most_kinds() == GOLDEN["keys"]
+    assert golden_keys() == GOLDEN["keys"]
 
 
 def test_records_still_have_the_same_shards() -> None:
