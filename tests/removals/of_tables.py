@@ -1,4 +1,4 @@
-"""Removals of fixes: tables, and the group commit, the trees and the drafts of the library that tables use."""
+"""Removals of fixes: tables, and the parts of the library that tables use."""
 
 from __future__ import annotations
 
