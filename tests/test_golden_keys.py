@@ -64,8 +64,11 @@ BLOB_KEYS = {
 }
 
 
-def keys_of_every_kind() -> dict[str, list[str]]:
-    """Return a key of every kind for the fixed names of this module."""
+def golden_keys() -> dict[str, list[str]]:
+    """Return a key of each kind in the golden file, for the fixed names of this module.
+
+    For the bodies of a record, return the prefix of their keys. The other golden files have keys of the missing kinds.
+    """
     prefix = keys.log_prefix(ORGANISATION, LOG, INCARNATION)
     record, letter = keys.record_partition(ORGANISATION, keys.record_key(LOG)), keys.record_key(LONG)
     return {
@@ -126,7 +129,7 @@ def test_the_same_records_still_have_the_same_keys() -> None:
 
 def test_the_same_numbers_still_have_the_same_digits() -> None:
     assert {text: keys.number(value) for text, value in numbers()} == GOLDEN["numbers"]
-    # The largest number is only a bound of a query: a stored version has a successor.
+    # `parse_number` refuses VERSION_MAX, which is only a bound of queries: each stored version has a successor.
     parsed = {text: keys.parse_number(digits) for text, digits in GOLDEN["numbers"].items() if int(text) < VERSION_MAX}
     assert parsed == {text: value for text, value in numbers() if value < VERSION_MAX}
 
@@ -136,7 +139,7 @@ def numbers() -> list[tuple[str, int]]:
 
 
 def test_the_same_names_still_lead_to_the_same_keys() -> None:
-    assert keys_of_every_kind() == GOLDEN["keys"]
+    assert golden_keys() == GOLDEN["keys"]
 
 
 def test_records_still_have_the_same_shards() -> None:
@@ -144,10 +147,11 @@ def test_records_still_have_the_same_shards() -> None:
     assert shards == GOLDEN["shards"]
 
 
-def test_the_longest_prefix_is_as_long_as_the_page_says() -> None:
+def test_the_longest_prefix_is_as_long_as_the_page_of_the_format_says() -> None:
     longest = "é" * (ID_ESCAPED_BYTES_MAX // 2)
     assert len(keys.escape(longest).encode()) == ID_ESCAPED_BYTES_MAX
-    assert len(keys.log_prefix(longest, longest, INCARNATION).encode()) == 414
+    length = len(keys.log_prefix(longest, longest, INCARNATION).encode())
+    assert f"{ID_ESCAPED_BYTES_MAX} bytes each: {length} bytes." in (FOLDER.parent / "keys.md").read_text()
 
 
 def test_each_golden_item_has_a_key_of_a_single_kind_and_every_kind_occurs() -> None:

@@ -49,7 +49,7 @@ def test_quotas_of_the_settings_override_quotas_of_the_application() -> None:
     assert Application(organisation_quotas=lambda name: None).has_quotas
 
 
-def test_functions_apply_the_quotas_of_the_settings_and_measure_usage(tmp_path: Path) -> None:
+def test_functions_on_aws_apply_the_quotas_of_the_settings_and_measure_usage(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     with open_store(store) as opened:
         opened.create("acme", "plan")

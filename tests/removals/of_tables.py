@@ -1,4 +1,4 @@
-"""Removals of fixes: tables, and the trees of their snapshots."""
+"""Removals of fixes: tables, and the parts of the library that tables use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROPERTY = f"{PROPERTIES}::test_nothing_but_a_table_s_own_files_is_ever_deleted_
 TYPED = f"{TESTS}/test_key_types.py::test_an_invalid_key_text_is_refused"
 ALTERATION = "opened.alter(changes, retention_days=retention_days)"
 ALTERATIONS = "[opened.alter([change]) for change in changes][-1]"
-TOLD_UNKNOWN = (
+OUTCOME_UNKNOWN = (
     f"{TESTS}/test_interrupts.py::test_threads_that_share_the_batch_of_an_interrupted_leader_get_outcome_unknown"
 )
 NOT_SENT = f"{TESTS}/test_interrupts.py::test_the_next_leader_commits_a_batch_that_an_interrupted_leader_did_not_send"
@@ -44,9 +44,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "        return []\n",
             ),
         ),
-        (TOLD_UNKNOWN,),
+        (OUTCOME_UNKNOWN,),
     ),
-    Removal("B118", (Edit(TRANSACTION_GROUP, "        self._client = None\n", ""),), (TOLD_UNKNOWN,)),
+    Removal("B118", (Edit(TRANSACTION_GROUP, "        self._client = None\n", ""),), (OUTCOME_UNKNOWN,)),
     Removal(
         "B118",
         (

@@ -1,6 +1,6 @@
-// Sheets for tests in real engines with the page's own modules. The first row has a name for each column, and the first
-// column has a name for each row. Programs that import this module have the arguments ENGINE_FOLDER PAGE_FOLDER.
-// Programs that call `playAll` also have the arguments FIRST_SEED SEEDS.
+// Test sheets in real engines, which run with the page's own modules. The first row has a name for each column, and the
+// first column has a name for each row. Programs that import this module take the arguments ENGINE_FOLDER PAGE_FOLDER.
+// Programs that call `playAll` also take the arguments FIRST_SEED SEEDS.
 import { readFileSync } from "node:fs";
 import vm from "node:vm";
 
@@ -15,7 +15,10 @@ export const { movedBy } = await import(`${page}/positions.js`);
 const LINES = 12;
 export const sheetId = "sheet1";
 
-/** Make a model that loads messages. `sent` has the model's messages. `receive` gives the model a later message. */
+/**
+ * Make a model that loads messages. `sent` has the changes that the model sends: revisions, undos and redos. `receive`
+ * gives the model a later message.
+ */
 export function made(data, name, loaded = []) {
   const sent = [];
   let give;
@@ -86,6 +89,6 @@ export function playAll(play) {
     const lines = play(seed);
     if (lines.length && wrong++ < 5) console.log(lines.join("\n"));
   }
-  console.log(`${count} runs, ${wrong} with texts elsewhere`);
+  console.log(`${count} runs, ${wrong} with texts in wrong cells`);
   process.exit(wrong ? 1 : 0);
 }

@@ -32,7 +32,7 @@ def test_texts_stay_in_their_cells_when_rows_and_columns_are_inserted_and_remove
     arguments = [str(HERE / program), str(install_engine()), str(PAGE), "1", str(seeds)]
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{seeds} runs, 0 with texts elsewhere" in done.stdout
+    assert f"{seeds} runs, 0 with texts in wrong cells" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,18 @@ def test_dates_of_the_1904_date_system_are_converted(sheets: Sheets) -> None:
     assert [cell.value for cell in here[1]][:2] == [cell.value for cell in there[1]][:2]
 
 
+def test_durations_and_times_of_the_1904_date_system_are_not_converted(sheets: Sheets) -> None:
+    codes = ("[h]:mm", "[hh]\\:mm", "[mm]", "[Red][mm]:ss", "[$-409]mmm")
+    formats = "".join(f'<numFmt numFmtId="{200 + n}" formatCode="{code}"/>' for n, code in enumerate(codes))
+    styles = "".join(f'<xf numFmtId="{200 + n}"/>' for n in range(len(codes)))
+    times = '<xf numFmtId="32"/><xf numFmtId="33"/>'
+    styles = f'<numFmts>{formats}</numFmts><cellXfs><xf numFmtId="0"/>{styles}{times}</cellXfs>'
+    cells = [f'<c r="{column}1" s="{n}"><v>1.5</v></c>' for n, column in enumerate("ABCDEFG", 1)]
+    book = package({"S": rows(*cells)}, styles=styles, workbook='<workbookPr date1904="1"/><sheets/>')
+    shown = values(opened(sheets, book), *(f"{column}1" for column in "ABCDEFG"))
+    assert shown == [1.5, 1.5, 1.5, 1.5, 1463.5, 1.5, 1.5]
+
+
 def test_defined_names_and_table_references_evaluate_to_their_values(sheets: Sheets) -> None:
     book = openpyxl.Workbook()
     first = book.active

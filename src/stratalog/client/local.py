@@ -1,4 +1,4 @@
-"""The stored state of a client: canonical state, cookie, and the mutations that the server has not confirmed.
+"""The stored data of a client: canonical state, cookie, pending mutations, newest confirmed mutations, and failures.
 
 Each call makes its changes in one transaction, so after a crash at any moment the client resumes.
 """
@@ -41,8 +41,8 @@ class MutationFailure(msgspec.Struct, frozen=True):
     ``status`` is one of
 
     - "rejected": the mutation was committed without effect, or the server never accepts it;
-    - "unknown": the mutation may have been applied. Either its answer was lost and the client had to change the client
-      id, or the mutation was committed and no pull shows whether it was rejected;
+    - "unknown": the mutation may have been applied. The client had to change its id after the answer was lost or came
+      from another document, or the mutation was committed and no pull shows whether it was rejected;
     - "lost": the mutation was confirmed, but the server has since gone back to an older backup or another copy.
     """
 
@@ -64,7 +64,7 @@ class SettledMutation(msgspec.Struct, frozen=True):
 class Local:
     """The content of a client's file. The caller holds the client's lock.
 
-    The file stores the name ``document``. Raises Invalid if the file stores another document's name.
+    A new file gets the name ``document``. Raises Invalid if an existing file has another document's name.
     """
 
     def __init__(self, file: ClientFile, clock: Clock, document: str = "") -> None:
@@ -149,7 +149,7 @@ class Local:
     def batch(self, count_max: int, bytes_target: int) -> list[Waiting]:
         """Return the next mutations to send, from the oldest unanswered mutation on, within both limits.
 
-        ``bytes_target`` limits the mutations as a push sends them, but not the first. Returns none if all are answered.
+        ``bytes_target`` limits their encoded size; the first may be larger. Returns none if all are answered.
         """
         start = self._file.first("SELECT min(sequence) FROM pending WHERE answer = ''")
         rows = self._file.read(f"{PENDING} WHERE sequence >= ? ORDER BY sequence LIMIT ?", start, count_max)
@@ -177,7 +177,7 @@ class Local:
     def note_committed(self, committed: Sequence[tuple[int, str, str | None]]) -> None:
         """Store the server's answers: (sequence, status, reason) of each mutation.
 
-        The mutations stay pending until a pull contains their effect.
+        The mutations stay pending until a pull confirms them.
         """
         if committed:
             with self._file.transaction() as connection:
@@ -204,7 +204,7 @@ class Local:
             connection.execute("UPDATE pending SET answer = '' WHERE answer = 'queued'")
 
     def refuse(self, waiting: Waiting, reason: str) -> list[SettledMutation]:
-        """Settle a mutation that the server never accepts as rejected, and continue as another client.
+        """Settle a mutation as rejected, since the server never accepts it, and continue as another client.
 
         The server never commits this mutation's number, so the later mutations need new numbers, as after `reset`.
         """
@@ -248,7 +248,7 @@ class Local:
             if elsewhere and self.client not in pulled.last:
                 # The pull comes from another document. That document may be a copy with this client's effects but
                 # without its last number. So the client must not send that document a mutation that may be committed.
-                # It may also lack a mutation that the former document confirmed, so such a mutation becomes unknown.
+                # The document may also lack a mutation that the former one confirmed, so that becomes unknown.
                 connection.execute("UPDATE pending SET answer = '' WHERE answer IN ('applied', 'seen')")
                 return self._reset(connection, ())
             lost = self._lose(connection, pulled)
@@ -307,7 +307,8 @@ class Local:
         row = (waiting.sequence, waiting.id, waiting.name, waiting.args)
         connection.execute("INSERT INTO confirmed VALUES (?, ?, ?, ?)", row)
         connection.execute("DELETE FROM confirmed WHERE id <= ?", (waiting.id - CONFIRMED_MAX,))
-        if len(waiting.args) > CONFIRMED_BYTES_MAX // CONFIRMED_MAX:  # smaller arguments alone stay within the limit
+        # Small arguments after large ones may take up to twice the limit, until the next large arguments.
+        if len(waiting.args) > CONFIRMED_BYTES_MAX // CONFIRMED_MAX:
             connection.execute(DROP_CONFIRMED, (CONFIRMED_BYTES_MAX,))
 
     def _fail(self, connection: apsw.Connection, waiting: Waiting, status: str, reason: str | None) -> SettledMutation:
@@ -363,9 +364,7 @@ class Local:
         return None if value is None else decode(value)
 
 
-UNKNOWN = (
-    "the answer was lost or is another document's, and the client has a new id: the mutation may have been applied"
-)
+UNKNOWN = "the answer was lost or came from another document; the mutation may have been applied"
 LOST = "the server has gone back to a history without this confirmed mutation"
 UNREPORTED = "the mutation was committed, but the server no longer reports whether it was rejected"
 _END = 2**62

@@ -43,6 +43,9 @@ class SyncCycle:
     def run(self) -> None:
         """Push the unanswered mutations, then pull. After an error, keep all earlier answers.
 
+        If a push is too large for the server, send fewer mutations at once. Settle a mutation that is too large by
+        itself as rejected.
+
         Raises the transport's errors, Corrupt for an answer that does not fit, and the errors of the file. Raises
         Invalid if a subscriber calls this method on the thread of a running cycle.
         """

@@ -74,7 +74,7 @@ def _load_once(log: Log, chunks: Chunks, at: int, head: Head | None) -> State:
 def _is_retained(log: Log, version: int, snapshot_version: int) -> bool:
     """Return whether a state's version and snapshot are kept, so that the collector deletes no blob of the state.
 
-    The floor rises before the snapshots below it are deleted.
+    The state's snapshot may be below the floor. It is kept until retention deletes it, after the floor has risen.
     """
     if version < log.floor():
         return False
@@ -83,14 +83,14 @@ def _is_retained(log: Log, version: int, snapshot_version: int) -> bool:
 
 
 def take_snapshot(log: Log, state: State, pause: Callable[[], None] = no_pause) -> State:
-    """Make the snapshot of ``state`` unless it exists; return the same state based on this snapshot.
+    """Make the snapshot of ``state`` unless it exists; return the same state over this snapshot.
 
-    The chunks are durable no later than the snapshot's record. The base is the snapshot whose chunks the new snapshot
-    shares. The record is committed only while the base exists and the floor is not above ``state``. Otherwise the
-    collector could delete chunks or values that the snapshot names. If the base is gone or the version is forgotten, no
-    snapshot is made and ``state`` is returned unchanged. The caller then loads the next state from a snapshot that
-    exists. On OutcomeUnknown the record may exist, so old chunks are put again as after a commit. ``pause`` is called
-    after each rewritten chunk.
+    The new snapshot shares chunks with the former snapshot of ``state``: the one at its ``snapshot_version``. The new
+    chunks are durable no later than the new snapshot's record. The record is committed only while the former snapshot
+    exists and the floor is not above ``state``. Otherwise the collector could delete chunks or values that the new
+    snapshot names. If the former snapshot is gone or the version is forgotten, the function makes no snapshot and
+    returns ``state`` unchanged. The caller then loads the next state from a snapshot that exists. On OutcomeUnknown the
+    record may exist, so `BlobBatch.renew` runs as after a commit. ``pause`` is called after each rewritten chunk.
     """
     base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None
     if (base.version if base else 0) != state.snapshot_version:
@@ -124,7 +124,7 @@ def _put_chunks(blob_batch: BlobBatch, chunks: Chunks, fresh: Collection[Chunk])
 def tree_roots(state: State, write: Write | None = None, pause: Callable[[], None] = no_pause) -> Roots:
     """Return the roots of a state's trees. ``write``, or else `Chunks.write_all`, writes the changed chunks.
 
-    Raises Corrupt if a chunk of the state's snapshot is missing; Unavailable if the snapshot is deleted, too.
+    If a chunk of the state's snapshot is missing, raises Unavailable if the snapshot was deleted, else Corrupt.
     """
     roots, chunks = state.roots, state.chunks
     with reading_chunks(state):
@@ -179,7 +179,11 @@ def _patch(layer: Layer, above: int = 0) -> Mapping[str, Slot | None]:
 
 
 def _expired(state: State) -> dict[str, Slot | None]:
-    """Return the deletions of the tombstones at or below the floor, if the floor rose since the last snapshot."""
+    """Return the deletions of the tombstones at or below the floor, if the floor rose since the last snapshot.
+
+    The tree also has a row for each collection, with the newest version that changed the collection. These rows stay.
+    Their keys begin with a null character.
+    """
     if state.floor == state.roots.floor:
         return {}
     tombstones = scan(state.chunks, state.roots.tombstones)

@@ -15,7 +15,7 @@ PAGE_BLOBS = 1000
 """The number of blobs that an object store lists in one request."""
 
 PAGE_WANTED_MIN = 10
-"""With fewer wanted blobs on a page, the listed page costs more than one request for each wanted blob."""
+"""A page costs as much as about this many single reads. If it contains fewer wanted blobs, single reads cost less."""
 
 
 def stats_of(blobs: Blobs, folder: str, wanted: Iterator[tuple[str, T]]) -> Iterator[tuple[T, BlobStat | None]]:

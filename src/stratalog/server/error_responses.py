@@ -55,7 +55,7 @@ def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     limit = request.app.request_max_body_size if status == 413 else None
     headers = dict(error.headers or {})
     if status == 405:
-        # Litestar's own 405 has the header in lower case. A handler may write its name otherwise, or omit the header.
+        # Litestar's own 405 has the header `allow`. A handler may spell the name `Allow`, or omit the header.
         for name in [name for name in headers if name.lower() == "allow"]:
             headers[name] = allow_header(headers[name].replace(" ", "").split(","))
     return Response(Problem(code, message, limit), status_code=status, headers=headers)

@@ -22,8 +22,8 @@ __all__ = ["list_holders"]
 class NameHolders(msgspec.Struct, frozen=True):
     """The organisations in which the caller may read a document or log of the requested name.
 
-    ``complete`` is false if more than `NAME_HOLDERS_MAX` organisations have a document or log of this name, even if the
-    caller may not read it. The server then examines only the first `NAME_HOLDERS_MAX`.
+    ``complete`` is false if more than `NAME_HOLDERS_MAX` organisations have a document or log of this name, whether or
+    not the caller may read them. The server then examines only the first `NAME_HOLDERS_MAX`.
     """
 
     items: list[NameHolder]
@@ -41,8 +41,8 @@ class NameHolders(msgspec.Struct, frozen=True):
 async def list_holders(service: Served, request: Request[Principal, Any, Any], name: Name) -> NameHolders:
     """Organisations whose document or log of this name the caller may read, ordered by the UTF-8 bytes of the ids.
 
-    The caller needs the right to `list` without an organisation. A document or log that the caller may not `read` is
-    left out.
+    The server asks the application whether the caller may `list`, with an empty organisation and name. A document or
+    log that the caller may not `read` is left out.
     """
     holders = await service.run(lambda: list(islice(service.store.organisations_of(name), NAME_HOLDERS_MAX + 1)))
     items = [holder for holder in holders[:NAME_HOLDERS_MAX] if await _may_read(service, request.user, holder, name)]

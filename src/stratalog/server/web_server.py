@@ -60,7 +60,7 @@ def serve(app: Litestar, listening: socket.socket) -> None:
 
 @contextmanager
 def _tuned_process(app: Litestar) -> Iterator[None]:
-    """Tune the interpreter for short waits of requests until the end of the block. Builds the OpenAPI schema first."""
+    """Tune the interpreter until the end of the block, so that requests wait less. Builds the OpenAPI schema first."""
     # Litestar builds the schema on first use, which takes a quarter of a second.
     app.plugins.get("OpenAPIPlugin").provide_openapi_schema()
     before = sys.getswitchinterval(), gc.get_threshold()
@@ -145,8 +145,8 @@ class WebServer(uvicorn.Server):
         await super().shutdown(sockets=[])
         if not self.lifespan.shutdown_event.is_set():
             # After a second Ctrl+C, uvicorn leaves the application running. The end of the event loop would cancel the
-            # application, and write a traceback. The flag of uvicorn does not say whether the application has ended:
-            # the second Ctrl+C may have come while it ended.
+            # application, and write a traceback. Do not test uvicorn's flag `force_exit` here: the second Ctrl+C may
+            # have set it while uvicorn was already ending the application.
             await self.lifespan.shutdown()
         checking.cancel()
 

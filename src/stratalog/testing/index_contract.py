@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -57,28 +56,28 @@ class IndexContract(ABC):
         index.commit([Put(Item("p", "s", {"a": 3}))])
         assert index.get("p", "s") == Item("p", "s", {"a": 3})
 
-    def test_a_delete_removes_and_removing_none_is_fine(self) -> None:
+    def test_a_delete_removes_an_item_and_a_second_delete_does_nothing(self) -> None:
         index = self.make()
         index.commit([Put(_item("s"))])
         index.commit([Delete("p", "s")])
         index.commit([Delete("p", "s")])
         assert index.get("p", "s") is None
 
-    def test_absent_holds_once(self) -> None:
+    def test_the_condition_absent_holds_only_for_the_first_put(self) -> None:
         index = self.make()
         index.commit([Put(_item("s", 1), Absent())])
         failure = _failure(index, [Put(_item("s", 2), Absent())])
         assert failure.items == {0: _item("s", 1)}
         assert index.get("p", "s") == _item("s", 1)
 
-    def test_absent_holds_again_after_a_delete(self) -> None:
+    def test_the_condition_absent_holds_again_after_a_delete(self) -> None:
         index = self.make()
         index.commit([Put(_item("s", 1), Absent())])
         index.commit([Delete("p", "s")])
         index.commit([Put(_item("s", 2), Absent())])
         assert index.get("p", "s") == _item("s", 2)
 
-    def test_equals_needs_the_item_the_type_and_the_value(self) -> None:
+    def test_equals_holds_only_for_an_item_with_the_value_and_its_type(self) -> None:
         index = self.make()
         index.commit([Put(Item("p", "s", {"n": 1, "t": "1"}))])
         for name, value in (("n", 2), ("n", "1"), ("t", 1), ("t", b"1"), ("x", 1)):
@@ -118,12 +117,18 @@ class IndexContract(ABC):
         with index.turn("p"):
             assert _failure(index, [Put(_item("s", 2), Absent())]).items == {0: _item("s", 1)}
 
-    def test_a_turn_ends_when_its_block_raises(self) -> None:
+    def test_a_turn_passes_on_the_error_of_its_block_and_another_turn_can_follow(self) -> None:
         index = self.make()
-        with suppress(ConditionFailed), index.turn("p"):
-            raise ConditionFailed({})
+        error = ConditionFailed({})
+
+        def fail() -> None:
+            with index.turn("p"):
+                raise error
+
+        assert _raised(fail) is error
         with index.turn("p"):
             index.commit([Put(_item("s", 1), Absent())])
+        assert index.get("p", "s") == _item("s", 1)
 
     def test_one_failed_condition_undoes_the_whole_commit(self) -> None:
         index = self.make()
@@ -190,7 +195,7 @@ class IndexContract(ABC):
         assert index.get("p", "s") is None
 
     def test_integers_of_64_bits_read_back_and_larger_ones_are_refused(self) -> None:
-        """The limits also apply to conditions, and to the check of a commit with the form of an append."""
+        """The limits also apply to the values of conditions, and if the condition belongs to another write."""
         index = self.make()
         fitting = Item("p", "s", {"least": -(2**63), "most": 2**64 - 1})
         index.commit([Put(fitting)])
@@ -244,7 +249,7 @@ class IndexContract(ABC):
         assert _sorts(index, limit=9) == ["a", "b", "c", "d", "e"]
         assert _sorts(index, limit=0) == []
 
-    def test_a_query_runs_over_its_pages(self) -> None:
+    def test_a_query_of_several_pages_returns_all_items_in_order(self) -> None:
         index = self.make()
         sorts = _fill(index, MANY)
         assert _sorts(index) == sorts
@@ -253,7 +258,7 @@ class IndexContract(ABC):
         assert _sorts(index, limit=MANY - 1) == sorts[:-1]
         assert _sorts(index, limit=MANY - 1, reverse=True) == sorts[:0:-1]
 
-    def test_a_query_of_large_items_gives_all(self) -> None:
+    def test_a_query_of_large_items_returns_all_of_them(self) -> None:
         index = self.make()
         for n in range(30):
             index.commit([Put(Item("p", f"{n:02d}", {"b": bytes([n]) * 300_000}))])
@@ -269,7 +274,7 @@ class IndexContract(ABC):
                 index.commit([Put(Item("other", item.sort, {}))])
         assert seen == sorts
 
-    def test_of_many_threads_one_puts_an_absent_item(self) -> None:
+    def test_only_one_of_many_threads_puts_an_absent_item(self) -> None:
         index = self.make()
         for turn in range(20):
             outcomes = _race(8, partial(_put_absent, index, f"{turn}"))

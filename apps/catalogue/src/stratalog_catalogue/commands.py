@@ -79,7 +79,7 @@ def catalogue() -> None:
     show_default=True,
     metavar="PERCENT",
     help="The percentage of records that a complete state may delete without --allow-deletions. "
-    "Up to 25 records may always be deleted.",
+    "Up to 25 records may be deleted in any case, but none if the state is empty.",
 )
 @click.option("--pattern", default="**/*", show_default=True, help="The glob pattern of the files of a folder.")
 @click.option("--prefix", default="oai_dc", show_default=True, help="The metadata format of OAI-PMH.")

@@ -16,8 +16,8 @@ of_organisation = click.argument("organisation")
 def dead_letters(session: Session, organisation: str) -> None:
     """List all dead letters of an organisation with their reasons, including the letters of other programs.
 
-    The catalogue makes dead letters of records, files and pages that it could not store or make a work of, and of
-    sources whose polls failed repeatedly.
+    The catalogue makes dead letters of records, files and pages that it could not read or store, of records that it
+    could not turn into a work, and of sources whose polls failed repeatedly.
     """
     letters = session.open().records(organisation).dead_letters()
     rows = ((made, [made.id, str(made.failures), local_time(made.last_ms), made.reason]) for made in letters)

@@ -13,9 +13,9 @@ CATALOGUE_RESPONSE_SECONDS_MAX = 3_600
 CATALOGUE_DIFF_BYTES_MAX = 1024 * 1024
 # FAT has the coarsest clock of all file systems: two changes of a file within this time may have the same timestamp.
 CATALOGUE_FILE_TICK_SECONDS_MAX = 2.0
-# Without --allow-deletions a complete state may delete CATALOGUE_DELETIONS_UNASKED_MAX records. If
-# CATALOGUE_DELETIONS_PERCENT of the source's records are more, the state may delete this percentage. The settings of a
-# source may have another percentage. Without the option a state without records deletes none.
+# Without --allow-deletions a poll of a complete state deletes no record if the state lacks more records than both
+# CATALOGUE_DELETIONS_UNASKED_MAX and CATALOGUE_DELETIONS_PERCENT of the source's records. The settings of a source may
+# have another percentage. Without the option a state without records deletes none.
 CATALOGUE_DELETIONS_UNASKED_MAX = 25
 CATALOGUE_DELETIONS_PERCENT = 20.0
 # The parts of the pattern of a folder's files. Python matches a pattern by recursion, one or more calls for each part.
@@ -41,7 +41,7 @@ CATALOGUE_METADATA_BYTES_MAX = 900
 CATALOGUE_POLL_TRIES_MAX = 4
 CATALOGUE_RECORD_TRIES_MAX = 3
 CATALOGUE_RETRY_AFTER_SECONDS_MAX = 300.0
-# The longest interval of `catalogue poll --every`: 366 days. The operating system cannot wait for every number.
+# The longest interval of `catalogue poll --every`: 366 days. A wait of 1e300 seconds would raise OverflowError.
 CATALOGUE_INTERVAL_SECONDS_MAX = 31_622_400
 
 # The maximum number of dead letters, of all sources together, that the statistics count.

@@ -1,4 +1,4 @@
-"""Commands on the sources of a catalogue: list, pause, remove and rename them."""
+"""Commands on the sources of a catalogue: list, pause, resume, remove and rename them."""
 
 from __future__ import annotations
 

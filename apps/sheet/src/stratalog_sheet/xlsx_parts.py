@@ -19,16 +19,22 @@ from stratalog_sheet.xlsx_texts import as_typed, decoded, encoded
 
 __all__ = ["Relationship", "SheetEntry", "StringsWriter", "StylesWriter", "WorkbookPart", "relationships", "table_in"]
 
-OWN_FORMATS = 10_000
-"""Added to the id of a built-in format: the id of the own format in its stead."""
+ADDED_FORMATS = 10_000
+"""The id of a format that the writer adds in place of a built-in format is the built-in id plus this number."""
 
 NO_FORMATS: Mapping[int, str] = {}
-DATE_FORMATS = {*range(14, 18), 22, *range(27, 37), *range(50, 59)}
+DATE_FORMATS = {*range(14, 18), 22, *range(27, 32), *range(34, 37), *range(50, 59)}
+"""The ids of built-in formats that show a date in some language. In every language 32 and 33 show a time of day."""
+
 TEXT_FORMAT = 49
 TEXT_CODE = re.compile(r'(?:"[^"]*"|\\.|_.|\*.)*@(?:"[^"]*"|\\.|_.|\*.)*')
-"""A format of texts, with literals around the text. In a style with this format, the engine keeps a text unchanged."""
+"""A number format that shows only the text of a cell (``@``), with or without literals before and after the text.
 
-LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
+The engine keeps a text unchanged in a cell with such a format.
+"""
+
+LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!(?:h+|m+|s+)\])[^\]]*\]', re.IGNORECASE)
+"""The parts of a number format that show no date or time, such as ``[Red]``. The hours ``[h]`` are no literal."""
 
 
 class Relationship(msgspec.Struct, frozen=True):
@@ -82,7 +88,7 @@ class WorkbookPart(PartReader):
         self.sheets: list[SheetEntry] = []
         self.is_1904 = False
         self.has_values = True
-        """False if the file asks its reader to compute all formulas (``fullCalcOnLoad``). The file may lack values."""
+        """False if the file asks its reader to compute all formulas (``fullCalcOnLoad``). Then it may lack values."""
 
         self._names: list[tuple[Attributes, list[str]]] = []
         self._is_in_name = False
@@ -102,7 +108,7 @@ class WorkbookPart(PartReader):
             self._names.append((attributes, []))
 
     def end(self, name: str) -> None:
-        """End a name."""
+        """Stop recording text: a defined name contains no elements, so every end of an element ends it."""
         self._is_in_name = False
 
     def text(self, text: str) -> None:
@@ -134,8 +140,9 @@ class WorkbookPart(PartReader):
 class StylesWriter(PartWriter):
     """Rewrites the styles, and finds the styles that show dates or texts.
 
-    ``converted`` returns the code of a number format to write. ``built_in`` has the codes of the ids without a code in
-    the file that the writer replaces by formats of its own.
+    ``converted`` gets a code of a number format and returns the code to write. ``built_in`` maps ids of built-in
+    formats to codes. If the file has no code for such an id, the writer adds a format with this code and uses the added
+    format.
     """
 
     def __init__(
@@ -147,7 +154,7 @@ class StylesWriter(PartWriter):
     ) -> None:
         super().__init__(part, allowance)
         self.formats: dict[str, str] = {}
-        """The codes of the cells' number formats as they are written, each with the code of the file."""
+        """Maps the written code of each number format of the cells to its code before the conversion."""
 
         self._converted = converted
         self._built_in = built_in
@@ -167,11 +174,11 @@ class StylesWriter(PartWriter):
         self._twin_texts: list[str] = []
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """Record the format of each cell style, and copy each text style with the general format."""
+        """Record the format of each cell style. Make a copy of each text style, with the general format."""
         if self.is_skipping or name == "extLst":
             self.skip()
             return
-        self._write_built_in(name)
+        self._write_added_list(name)
         if name == "numFmt":
             code = attributes.get("formatCode", "")
             self._formats[_number(attributes.get("numFmtId"), 0)] = code
@@ -182,7 +189,7 @@ class StylesWriter(PartWriter):
             number = _number(attributes.get("numFmtId"), 0)
             self._note(number)
             if number in self._built_in and number not in self._formats:
-                attributes = {**attributes, "numFmtId": str(OWN_FORMATS + number)}
+                attributes = {**attributes, "numFmtId": str(ADDED_FORMATS + number)}
             if self._styles - 1 in self.text_styles:
                 super().start(name, attributes)
                 general = {**self.declared, **attributes, "numFmtId": "0"}
@@ -191,15 +198,15 @@ class StylesWriter(PartWriter):
         super().start(name, attributes)
         self._is_before_formats = name == "styleSheet"
         if name == "numFmts":
-            self.write(self._own_formats())
+            self.write(self._added_formats())
 
-    def _write_built_in(self, name: str) -> None:
-        """Write the own formats before the first element of a file that has no list of formats."""
+    def _write_added_list(self, name: str) -> None:
+        """If the file's first element is not a list of formats, write a list of the added formats before it."""
         if self._is_before_formats and name != "numFmts" and self._built_in:
-            self.write(f"<numFmts>{self._own_formats()}</numFmts>")
+            self.write(f"<numFmts>{self._added_formats()}</numFmts>")
 
-    def _own_formats(self) -> str:
-        formats = ((OWN_FORMATS + number, self._converted(code)) for number, code in self._built_in.items())
+    def _added_formats(self) -> str:
+        formats = ((ADDED_FORMATS + number, self._converted(code)) for number, code in self._built_in.items())
         return "".join(f'<numFmt numFmtId="{number}" formatCode={quoteattr(code)}/>' for number, code in formats)
 
     def end(self, name: str) -> None:
@@ -215,7 +222,7 @@ class StylesWriter(PartWriter):
             self._twin = None
 
     def write(self, text: str) -> None:
-        """Append markup, also to the copy of a text style."""
+        """Append markup. Inside a text style, also append it to the style's copy."""
         super().write(text)
         if self._twin is not None:
             self._twin.append(text)
@@ -325,9 +332,12 @@ def _relationship(folder: str, attributes: Attributes) -> Relationship:
 
 
 def _shows_day(code: str) -> bool:
-    """Return whether a number format shows a date, not only a time or a duration."""
+    """Return whether a number format shows a date, not only a time or a duration.
+
+    ``m`` means months, except beside hours or seconds, or in a duration such as ``[mm]``, where it means minutes.
+    """
     plain = LITERAL.sub("", code.partition(";")[0]).lower()
-    return "d" in plain or "y" in plain or ("m" in plain and "h" not in plain and "s" not in plain)
+    return "d" in plain or "y" in plain or ("m" in plain and not any(sign in plain for sign in "hs["))
 
 
 def _number(text: str | None, default: int) -> int:

@@ -1,8 +1,8 @@
 """The register of a folder of data files: the tables that have files in the folder, and the store of each table.
 
-A table enters the register before it writes data files. A copy of a store's files has tables of the same incarnations.
-So the register names the only store that may write and delete the data files of a table. Each entry is a separate file,
-so tables do not contend.
+A table enters the register before it writes data files. If a store's folder is copied, a table has the same incarnation
+in both stores. So the register names the only store that may write and delete the data files of a table. Each entry is
+a separate file, so tables do not contend.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ BLOBS_FOLDER = "blobs"
 
 
 class DataFolderTaken(Conflict):
-    """The folder of data files is not free for the table: it has other content, or a table of another store owns it."""
+    """The table may not use the folder for its data files.
+
+    The folder has other content, is inside another table's folder or a store's blobs, or belongs to the same table in
+    another store.
+    """
 
     code = "data-folder-taken"
 
@@ -41,7 +45,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     origin: str
     store: str
-    """The table's store: its path relative to the data folder if both are on one machine, else its full path or URL."""
+    """The table's store: the store's path relative to the data folder if both are local folders, else its location."""
 
     is_owner: bool = False
     """Whether the folder was made for the table, or the table adopted it.
@@ -62,7 +66,7 @@ class FolderRegister:
         self._folder = folder
 
     def enter(self, *, is_owner: bool = False) -> Registration:
-        """Return the table's entry, and write it if it is missing or names a store that no longer exists.
+        """Return the table's entry, and write it if it is missing, damaged, or names a store that no longer exists.
 
         If the store of the entry no longer exists, the register assumes that the store was moved and is now this store.
         Raises DataFolderTaken if the entry names another store that exists. The table in that store has the same
@@ -100,7 +104,7 @@ class FolderRegister:
                 yield other
 
     def relatives_elsewhere(self) -> list[Registration]:
-        """Return the entries of the table's copies in other existing stores. A store with a URL counts as existing."""
+        """Return the entries of the table's copies and forks in other stores that exist. See `_exists`."""
         return [
             other
             for other in self.others()
@@ -121,7 +125,7 @@ class FolderRegister:
     def remove_unfinished(self, incarnation: str) -> None:
         """Remove the temporary files that interrupted writes of a table's entry left.
 
-        No other process may write the entry at the same time.
+        Call this method only while no other process writes the entry.
         """
         for file in self._folder.list(REGISTER):
             if file.filename.startswith(f"{_name(incarnation)}.") and file.filename.endswith(UNFINISHED):

@@ -13,8 +13,7 @@ import { canonical, encodedBytes } from "./values.js";
 const PENDING_MAX = 10_000;
 const FAILURES_MAX = 1000;
 const REJECTIONS_SHOWN_VERSIONS = 1000;
-const UNKNOWN =
-  "the answer was lost or is another document's, and the client has a new id: the mutation may have been applied";
+const UNKNOWN = "the answer was lost or came from another document; the mutation may have been applied";
 const LOST = "the server has gone back to a history without this confirmed mutation";
 const UNTOLD = "the mutation was committed, but the server no longer reports whether it was rejected";
 
@@ -188,9 +187,9 @@ export class Local {
     }
     for (const operation of pulled.patch) applyTo(this.state, operation);
     this.#facts.cookie = cookie;
-    // The pull comes from another document, which has no last mutation id for this client. But the document may be a
-    // copy that has the effects of this client's mutations. It may also lack a mutation that the former document
-    // confirmed, so such a mutation becomes unknown.
+    // The pull comes from another document, which has no last mutation id for this client. But that document may be a
+    // copy that has the effects of this client's mutations. That document may also lack a mutation that the former
+    // document confirmed, so such a mutation becomes unknown.
     if (elsewhere && !Object.hasOwn(pulled.last, this.client)) {
       const confirmed = this.pending.filter(({ answer }) => answer === "applied" || answer === "seen");
       for (const waiting of confirmed) waiting.answer = "";

@@ -29,7 +29,8 @@ export class SyncCycle {
 
   /**
    * Push the durable unanswered mutations, then pull. Throws the error of a failed request. The results of the earlier
-   * requests stay stored. If the server has collected the group, try once more under another group.
+   * requests stay stored. If the server has collected the group, try once more under another group. If a push is too
+   * large for the server, send fewer mutations at once. Settle a mutation that is too large by itself as rejected.
    */
   run() {
     const cycle = this.#previous.then(() => this.#runAlone());
@@ -98,9 +99,9 @@ export class SyncCycle {
   }
 
   /**
-   * Handle a server that has lost confirmed mutations. First the client pulls. A pull raises the last mutation numbers
-   * that the server has for the group's clients. `again` is the decision if the server is still behind after this pull:
-   * then the client continues under another id. Otherwise `again` is null.
+   * Handle a server that has lost confirmed mutations. First the client pulls, because a pull raises the server's last
+   * mutation numbers of the group's clients. If the push after this pull shows that the server is still behind, `again`
+   * is the decision of that push, and the client continues under another id. Otherwise `again` is null.
    */
   async #catchUp(batch, before, again) {
     if (again) return this.#replica.settle((local) => local.reset(again.uncommitted));
