@@ -787,7 +787,8 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(
                 f"{SHEET}/sheet.py",
                 "        state = RestoredState(self.log, self._titles, with_revision(self.state(wanted), revision))\n"
-                "        return self._commit(lambda window: Restored(wanted, window.revision, revision), author, state=state)\n",
+                "        return self._commit(lambda window: Restored(wanted, window.revision, revision), author, "
+                "state=state)\n",
                 "        change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)\n"
                 "        self.state(wanted)\n"
                 "        return change\n",
