@@ -7,11 +7,8 @@ Each actor is a separate process with its own handles and its own faulty ports. 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
-
-import msgspec
 
 from stratalog.errors import (
     ContentionError,
@@ -32,13 +29,13 @@ from stratalog.log.sweep import sweep_deleted
 from stratalog.testing.checkers import Answered, Violation, check_gapless
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.actors import Turns, choose, dawdle, log_place
+from tests.simulation.actors import Role, Turns, choose, dawdle, log_place
 from tests.simulation.hostile import reuse_append
 from tests.simulation.log_outcomes import Change, check_changes
 from tests.simulation.log_truth import Answer, Truth, check_answers
 from tests.simulation.places import Place, Process
 
-__all__ = ["LogWorld", "Role", "check_content", "content"]
+__all__ = ["LogWorld", "check_content", "content"]
 
 ORGANISATION = "acme"
 OTHER = "globex"
@@ -380,17 +377,6 @@ class LogWorld:
     def _moment(self) -> int:
         """Return the number of commits that have taken effect."""
         return len(self.place.index._journal)
-
-
-class Role(msgspec.Struct, frozen=True):
-    """A role: its action, its number of turns, the chance of a pause before a turn, and `Place.start`'s flags."""
-
-    name: str
-    turn: Callable[[Process, Log], None]
-    turns: int
-    pause: float
-    frees: bool = True
-    marks: bool = True
 
 
 def content(write_id: str) -> Event:

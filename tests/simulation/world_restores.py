@@ -25,11 +25,11 @@ from stratalog.testing.checkers import Violation
 from stratalog.testing.faults import FAULT_RATES, draw_weather
 from stratalog.testing.history import APPEND_COLUMNS
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.actors import dawdle
+from tests.simulation.actors import Role, dawdle
 from tests.simulation.log_truth import Truth
 from tests.simulation.mutants import Mutant, Planting, replaced
 from tests.simulation.places import Place, Process
-from tests.simulation.world_log import LogWorld, Role
+from tests.simulation.world_log import LogWorld
 
 __all__ = ["MUTANTS", "RestoresWorld"]
 
