@@ -1,4 +1,4 @@
-"""The roles of actors, and steps that actors of several worlds share: take a turn, sleep at random, choose at random, open an environment."""
+"""Roles and steps that actors of several worlds share: take a turn, sleep, choose at random, open an environment."""
 
 from __future__ import annotations
 
