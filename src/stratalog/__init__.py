@@ -83,7 +83,7 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
-from stratalog.log import AppSnapshot, Entry, Event, Log, LogSettings, Upcasters
+from stratalog.log import AppSnapshot, Entry, Event, Log, LogSettings, PreparedSnapshot, Upcasters
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
 from stratalog.ports.meter import Meter
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Outcome, Rejected
@@ -128,6 +128,7 @@ __all__ = [
     "NotFound",
     "Outcome",
     "OutcomeUnknown",
+    "PreparedSnapshot",
     "Projection",
     "QueueFull",
     "QuotaExceeded",

@@ -123,7 +123,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 APPEND,
-                "if pending.blob_batch is not None and pending.blob_batch.refresh():",
+                "if pending.blob_batch is not None and pending.refresh():",
                 "if pending.blob_batch is not None and pending.settled:",
             ),
         ),

@@ -235,9 +235,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B627",
         (
             Edit(
-                "src/stratalog/log/log.py",
-                "            if newest is None or newest.version < upto:\n",
-                "            if newest is None:\n",
+                "src/stratalog/log/snapshots.py",
+                "        if newest is None or newest.version < upto:\n",
+                "        if newest is None:\n",
             ),
         ),
         (f"{FORKS}::test_a_fork_with_a_snapshot_below_its_ancestor_s_floor_is_read_and_forked",),

@@ -650,7 +650,11 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B375",
         (
-            Edit(f"{SHEET}/snapshot_versions.py", "head < version + settings.undo_entries", "head < version"),
+            Edit(
+                f"{SHEET}/snapshot_versions.py",
+                "head.version < version + settings.undo_entries",
+                "head.version < version",
+            ),
             Edit(f"{SHEET}/snapshot_versions.py", ">= version + settings.undo_entries", ">= version"),
         ),
         (f"{TESTS}/test_forgotten.py::test_no_undo_crosses_an_app_snapshot",),
@@ -769,8 +773,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/snapshot_versions.py",
-                "if newest is None and head <",
-                "if head <",
+                " and (newest is None or seals_later):",
+                ":",
             ),
         ),
         (
@@ -782,16 +786,25 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/sheet.py",
-                "        state = self.state(wanted)\n        revision",
-                "        revision",
-            ),
-            Edit(
-                f"{SHEET}/sheet.py",
-                "with_revision(state, revision)",
-                "with_revision(self.state(wanted), revision)",
+                "        state = RestoredState(self.log, self._titles, with_revision(self.state(wanted), revision))\n"
+                "        return self._commit(lambda window: Restored(wanted, window.revision, revision), author, "
+                "state=state)\n",
+                "        change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)\n"
+                "        self.state(wanted)\n"
+                "        return change\n",
             ),
         ),
         (f"{TESTS}/test_forgotten.py::test_a_restore_writes_nothing_if_no_engine_can_compute_its_state",),
+    ),
+    Removal(
+        "B800",
+        (Edit(f"{SHEET}/sheet.py", "state.snapshot_after(at) if state else None", "None"),),
+        (f"{TESTS}/test_forgotten.py::test_a_restore_commits_its_snapshot_together_with_its_entry",),
+    ),
+    Removal(
+        "B800",
+        (Edit(f"{SHEET}/snapshot_versions.py", "(newest is None or seals_later)", "newest is None"),),
+        (f"{TESTS}/test_forgotten.py::test_maintenance_reads_no_entry_of_a_short_sheet",),
     ),
     Removal(
         "B784",

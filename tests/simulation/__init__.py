@@ -8,6 +8,7 @@ world_index         writers on the index alone
 world_log           appenders, readers, retention, forks, deletion
 world_documents     clients of documents over several processes
 world_records       writers, readers and retention of records
+world_restores      entries that are committed together with their snapshots
 world_snapshots     commits while the blob store is unreachable
 world_clients       clients that are collected and return
 world_collect       collectors that run while documents change

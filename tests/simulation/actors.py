@@ -1,21 +1,34 @@
-"""Steps that actors of several worlds share: take a turn, sleep at random, choose at random, open an environment."""
+"""Roles and steps that actors of several worlds share: take a turn, sleep, choose at random, open an environment."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TypeVar
 
+import msgspec
+
 from stratalog.clock import Clock
 from stratalog.log import Environment as LogPlace
-from stratalog.log import LogSettings
+from stratalog.log import Log, LogSettings
 from stratalog.log.tasks import InlineTasks
 from stratalog.ports.blob_source import BlobSource
 from tests.simulation.places import ActorTasks, Place, Process
 
-__all__ = ["Turns", "choose", "dawdle", "log_place", "machine_source"]
+__all__ = ["Role", "Turns", "choose", "dawdle", "log_place", "machine_source"]
 
 T = TypeVar("T")
+
+
+class Role(msgspec.Struct, frozen=True):
+    """A role: its action, its number of turns, the chance of a pause before a turn, and `Place.start`'s flags."""
+
+    name: str
+    turn: Callable[[Process, Log], None]
+    turns: int
+    pause: float
+    frees: bool = True
+    marks: bool = True
 
 
 class Turns(dict[str, int]):

@@ -18,7 +18,19 @@ from stratalog.errors import (
 )
 from stratalog.keys import entries_partition, number, parse_number
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
-from stratalog.log import Entry, append, commit, conditional_append, directory, head, lifecycle, marks, plan, retention
+from stratalog.log import (
+    Entry,
+    append,
+    commit,
+    conditional_append,
+    directory,
+    head,
+    lifecycle,
+    marks,
+    pending_entry,
+    plan,
+    retention,
+)
 from stratalog.log.append import Appender, LogAppend
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, write_body
@@ -332,11 +344,13 @@ MUTANTS = (
     _mutant("hash without the time", replaced(PendingEntry, "hash_after", _hash_without_time), "chain"),
     _mutant("a fork begins another history", replaced(lifecycle, "_lineage", _lineage_unhashed), "chain"),
     _mutant(
-        "request of a write id not compared", replaced(append, "same_request", lambda stored, asked: True), "key-bound"
+        "request of a write id not compared",
+        replaced(pending_entry, "same_request", lambda stored, asked: True),
+        "key-bound",
     ),
     _mutant(
         "retry under a new display name called a conflict",
-        replaced(append, "same_request", _same_named),
+        replaced(pending_entry, "same_request", _same_named),
         "honest-retry",
     ),
     _mutant(

@@ -51,6 +51,8 @@ from tests.simulation.world_index import CounterWorld
 from tests.simulation.world_log import LogWorld
 from tests.simulation.world_queue import QueueWorld
 from tests.simulation.world_records import RecordsWorld
+from tests.simulation.world_restores import MUTANTS as RESTORES_MUTANTS
+from tests.simulation.world_restores import RestoresWorld
 from tests.simulation.world_snapshots import MUTANTS as SNAPSHOTS_MUTANTS
 from tests.simulation.world_snapshots import SnapshotWorld
 from tests.simulation.world_sync import SyncWorld
@@ -95,6 +97,7 @@ WORLDS: Mapping[str, Listed] = {
     "log": Listed(LogWorld, weight=3),
     "queue": Listed(QueueWorld, weight=1),
     "records": Listed(RecordsWorld, weight=1),
+    "restores": Listed(RestoresWorld, weight=1),
     "snapshots": Listed(SnapshotWorld, weight=1),
     "sync": Listed(SyncWorld, weight=2),
     "threads": Listed(ThreadWorld, weight=3),
@@ -116,6 +119,7 @@ MUTANTS = (
     *LOG_MUTANTS,
     *QUEUE_MUTANTS,
     *RECORDS_MUTANTS,
+    *RESTORES_MUTANTS,
     *SNAPSHOTS_MUTANTS,
     *SYNC_MUTANTS,
     *THREADS_MUTANTS,

@@ -7,11 +7,8 @@ Each actor is a separate process with its own handles and its own faulty ports. 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
-
-import msgspec
 
 from stratalog.errors import (
     ContentionError,
@@ -26,12 +23,13 @@ from stratalog.errors import (
 from stratalog.log import Entry, Environment, Event, Log, LogSettings, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, NameHolder, list_directory, organisations_of
 from stratalog.log.names import Parent, read_name
+from stratalog.log.prepared_snapshot import PreparedSnapshot
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.sweep import sweep_deleted
 from stratalog.testing.checkers import Answered, Violation, check_gapless
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.actors import Turns, choose, dawdle, log_place
+from tests.simulation.actors import Role, Turns, choose, dawdle, log_place
 from tests.simulation.hostile import reuse_append
 from tests.simulation.log_outcomes import Change, check_changes
 from tests.simulation.log_truth import Answer, Truth, check_answers
@@ -78,7 +76,7 @@ class LogWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         draw = scheduler.random
         self.scheduler = scheduler
-        self.place = Place(scheduler)
+        self.place = self._place(scheduler)
         self.settings = LogSettings(
             segment_entries_target=draw.choice((1, 2, 4, 8)),
             body_inline_bytes_max=64,
@@ -196,31 +194,34 @@ class LogWorld:
             self._delete(theirs)
         sweep_deleted(environment, OTHER)
 
-    def _roles(self) -> list[_Role]:
+    def _place(self, scheduler: Scheduler) -> Place:
+        return Place(scheduler)
+
+    def _roles(self) -> list[Role]:
         draw = self.scheduler.random.random
         appenders = 2 + int(draw() * 3)
         roles = [
-            _Role(f"appender-{position}", self.append, APPENDS // appenders, 0.06, frees=False)
+            Role(f"appender-{position}", self.append, APPENDS // appenders, 0.06, frees=False)
             for position in range(appenders)
         ]
         roles += [
-            _Role("reader", self.read, 8, 0.2, frees=False),
-            _Role("hostile", self.reuse, 6, 0.3, frees=False),
-            _Role("archivist", self.archive, 6, 0.7),
+            Role("reader", self.read, 8, 0.2, frees=False),
+            Role("hostile", self.reuse, 6, 0.3, frees=False),
+            Role("archivist", self.archive, 6, 0.7),
         ]
         rare = [
-            (0.5, [_Role("snapshotter", self.snapshot, 6, 0.2, frees=False)]),
-            (0.5, [_Role("forker", self.fork, 6, 0.05, frees=False), _Role("forgetter", self.forget, 6, 0.05)]),
-            (0.3, [_Role("deleter", self.delete, 2, 0.8)]),
-            (0.4, [_Role(f"namesake-{position}", self.namesake, 4, 0.2) for position in range(2)]),
+            (0.5, [Role("snapshotter", self.snapshot, 6, 0.2, frees=False)]),
+            (0.5, [Role("forker", self.fork, 6, 0.05, frees=False), Role("forgetter", self.forget, 6, 0.05)]),
+            (0.3, [Role("deleter", self.delete, 2, 0.8)]),
+            (0.4, [Role(f"namesake-{position}", self.namesake, 4, 0.2) for position in range(2)]),
         ]
         if self.place.weather.far_skew_ms_max:
-            roles.append(_Role("laggard", self.free, 10, 0.3, marks=False))
+            roles.append(Role("laggard", self.free, 10, 0.3, marks=False))
         if draw() < 0.12:
-            roles += [_Role(f"founder-{position}", self.found, FOUNDER_TURNS, 0.1) for position in range(2)]
+            roles += [Role(f"founder-{position}", self.found, FOUNDER_TURNS, 0.1) for position in range(2)]
         return roles + [role for chance, some in rare if draw() < chance for role in some]
 
-    def _run(self, role: _Role, process: Process) -> None:
+    def _run(self, role: Role, process: Process) -> None:
         """Run the turns of one process. The process keeps its handle until a call raises NotFound."""
         environment = log_place(process, self.settings)
         self.counters.append(environment.counters)
@@ -253,15 +254,18 @@ class LogWorld:
         change = self._change("delete", record.organisation, record.name, record.prefix)
         change.run(lambda: delete_log(log))
 
-    def _append(self, process: Process, log: Log) -> None:
+    def _append(
+        self, process: Process, log: Log, expected: int | None = None, snapshot: PreparedSnapshot | None = None
+    ) -> bool:
+        """Append an entry, with a snapshot if there is one. Return whether the append was acknowledged."""
         prefix = log.record.prefix
         self.numbers[process.name] += 1
         write_id = f"{process.name}.{self.numbers[process.name]}"
-        expected = self._expected(process, log)
+        expected = self._expected(process, log) if snapshot is None else expected
         sent = self._moment()
         tell = partial(self.histories[prefix].append, process.name, write_id, self.scheduler.steps)
         try:
-            entry = log.append(content(write_id), expected=expected, write_id=write_id)
+            entry = log.append(content(write_id), expected=expected, write_id=write_id, snapshot=snapshot)
         except (NotFound, VersionConflict) as exc:
             tell(Answered.REFUSED)
             self.scheduler.counts.bump(exc.code)
@@ -274,6 +278,8 @@ class LogWorld:
             tell(Answered.UNKNOWN)
         else:
             tell(Answered.ACKNOWLEDGED, entry.version)
+            return True
+        return False
 
     def _expected(self, process: Process, log: Log) -> int | None:
         """Return the expected version: mostly None, or the newest acknowledged version or the handle's known head."""
@@ -371,17 +377,6 @@ class LogWorld:
     def _moment(self) -> int:
         """Return the number of commits that have taken effect."""
         return len(self.place.index._journal)
-
-
-class _Role(msgspec.Struct, frozen=True):
-    """A role: its action, its number of turns, the chance of a pause before a turn, and `Place.start`'s flags."""
-
-    name: str
-    turn: Callable[[Process, Log], None]
-    turns: int
-    pause: float
-    frees: bool = True
-    marks: bool = True
 
 
 def content(write_id: str) -> Event:

@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any
 
 from stratalog_sheet import EngineSettings, Sheet
+from stratalog_sheet.events import Restored, event_of
 
 ENGINES = EngineSettings(call_seconds_max=120, workbook_seconds_max=300)
 """More time on the clock for tests of something else. The limits of computing time are unchanged.
@@ -46,6 +47,12 @@ def undo(sheet: Sheet, of: str, *, again: bool = False, **more: Any) -> dict[str
         "redoneRevisionId" if again else "undoneRevisionId": of,
         **more,
     }
+
+
+def restore_without_snapshot(sheet: Sheet, version: int) -> int:
+    """Restore a version as an earlier program that was killed between the commits of the entry and of its snapshot."""
+    fact = Restored(version, present(sheet), f"revision-{next(_numbers)}")
+    return sheet.log.append(event_of(fact), expected=sheet.version).version
 
 
 def put(column: int, row: int, content: str, sheet_id: str = "sheet1") -> dict[str, Any]:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
 
 import stratalog
-from apps.sheet.tests.helpers import ENGINES, put, revision, rows, undo
-from stratalog import Store
+from apps.sheet.tests.helpers import ENGINES, put, restore_without_snapshot, revision, rows, undo
+from stratalog import Entry, Event, Log, Store
 from stratalog.errors import LimitExceeded, Unavailable, VersionForgotten
 from stratalog.log import LogSettings
 from stratalog.log.retention import raise_floor
 from stratalog.log.segments import list_segments
 from stratalog.maintenance.log_pass import floor_bound
 from stratalog.maintenance.policy import RetentionPolicy
+from stratalog.ports.index import Write
 from stratalog_sheet import EnginePool, Sheet, Sheets, SheetSettings
 from stratalog_sheet.blame import CellHistory
 from stratalog_sheet.branches import Standing
@@ -208,28 +209,22 @@ def test_no_undo_crosses_an_app_snapshot(short: Sheets) -> None:
     assert content(fresh(short).state()) == before
 
 
-def test_snapshot_due_saves_the_missing_snapshot_of_a_restore(short: Sheets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshot_due_saves_the_missing_snapshot_of_a_restore(short: Sheets) -> None:
     sheet = short.create("acme", "plan")
     sheet.set("A1", "x")
-    with monkeypatch.context() as patched:
-        patched.setattr(Sheet, "_save_snapshot", no_engine)
-        sheet.restore(1)
+    restore_without_snapshot(sheet, 1)
     for number in range(10):
         sheet.set("A2", str(number))
     assert [sheet.snapshot_due(), sheet.snapshot_due()] == [3, 7]  # no older snapshot exists, so 3 is not due at once
 
 
-def test_the_floor_never_passes_the_version_that_a_restore_without_a_snapshot_needs(
-    short: Sheets, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_floor_never_passes_the_version_that_a_restore_without_a_snapshot_needs(short: Sheets) -> None:
     """The floor may rise to snapshot 4 as soon as segments are sealed, and version 2 is below it."""
     sheet = short.create("acme", "plan")
     for number in range(8):
         sheet.set("A1", f"text {number}")
     assert sheet.snapshot_due() == 4
-    with monkeypatch.context() as patched:
-        patched.setattr(Sheet, "_save_snapshot", no_engine)
-        restored = sheet.restore(2).version
+    restored = restore_without_snapshot(sheet, 2)
     assert fresh(short).snapshot_due() == restored
     assert raise_floor(sheet.log, 4) == 4
     assert content(fresh(short).state())[1] == {"A1": "text 0"}
@@ -247,7 +242,65 @@ def test_a_restore_writes_nothing_if_no_engine_can_compute_its_state(
     assert fresh(short).version == 2
 
 
-def no_engine(*_: object) -> None:
+def test_a_restore_commits_its_snapshot_together_with_its_entry(
+    store: Store, short: Sheets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is killed after the commit of a restore has saved the state, and leaves no work to maintenance."""
+    sheet = short.create("acme", "plan")
+    for number in range(8):
+        sheet.set("A1", f"text {number}")
+    assert sheet.snapshot_due() == 4
+    index = store.environment.index
+    commit = index.commit
+
+    def last_commit(writes: Sequence[Write], blobs: Mapping[str, bytes]) -> None:
+        commit(writes, blobs)
+        if writes:  # a commit without writes puts blobs ahead
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index, "commit", last_commit)
+        with pytest.raises(Killed):
+            sheet.restore(2)
+    assert raise_floor(sheet.log, 4) == 4
+    assert content(fresh(short).state())[1] == {"A1": "text 0"}
+    assert fresh(short).snapshot_due() is None
+
+
+def test_a_restore_after_lost_races_has_the_newest_title(short: Sheets, monkeypatch: pytest.MonkeyPatch) -> None:
+    sheet, other = short.create("acme", "plan", title="Plan"), fresh(short)
+    sheet.set("A1", "good")
+    sheet.set("A1", "bad")
+    append, races = Log.append, iter([lambda: other.set("B1", "late"), lambda: other.rename("Renamed")])
+
+    def losing(log: Log, events: Event, **arguments: Any) -> Entry:
+        if log is sheet.log and (race := next(races, None)):
+            race()
+        return append(log, events, **arguments)
+
+    monkeypatch.setattr(Log, "append", losing)
+    restored = sheet.restore(2).version
+    assert restored == 6
+    assert raise_floor(sheet.log, restored) == restored
+    assert content(fresh(short).state())[1] == {"A1": "good"}
+    assert fresh(short).title == "Renamed"
+
+
+def test_maintenance_reads_no_entry_of_a_short_sheet(engines: EnginePool, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stratalog.open("memory:") as store:
+        sheet = Sheets(store, engines, SETTINGS).create("acme", "plan")
+        sheet.set("A1", "x")
+        sheet.restore(1)
+        sheet.set("A1", "y")
+        monkeypatch.setattr(Log, "read", no_engine)
+        assert sheet.snapshot_due() is None
+
+
+class Killed(BaseException):
+    """The process is killed."""
+
+
+def no_engine(*_: object, **__: object) -> None:
     raise Unavailable("no engine is free")
 
 

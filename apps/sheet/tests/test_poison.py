@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from apps.sheet.tests.helpers import ENGINES, revision, rows
+from apps.sheet.tests.helpers import ENGINES, restore_without_snapshot, revision, rows
 from stratalog.errors import LimitExceeded, StratalogError, Unavailable
 from stratalog.server.errors import Refused
 from stratalog.store import Store, open_store
@@ -155,14 +155,11 @@ def test_a_version_that_cannot_be_opened_is_not_restored(store: Store, pool: Eng
     assert sheet.version == version
 
 
-def test_a_load_computes_the_state_of_a_restored_version_without_a_snapshot(
-    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_computes_the_state_of_a_restored_version_without_a_snapshot(client: Client, store: Store) -> None:
     path = f"{SHEETS}/plan"
     assert client.put(f"{path}/", json={"title": ""}).status_code == 201
     assert client.put(f"{path}/cells/A1", json={"content": "good"}).status_code == 200
-    monkeypatch.setattr(Sheet, "_save_snapshot", lambda *arguments: None)
-    assert client.post(f"{path}/restore", json={"version": 2}).status_code == 200
+    restore_without_snapshot(Sheets(store).open("acme", "plan"), 2)
     loaded = client.get(f"{path}/load").json()
     assert loaded["data"]["sheets"][0]["cells"] == {"A1": "good"}
 

@@ -30,6 +30,7 @@ retained_entries    reading of the entries above the floor, also while the floor
 lifecycle           creation, forks and deletion
 snapshots           snapshot records by version
 app_snapshots       an application's snapshots, in parts that several versions share
+prepared_snapshot   an app snapshot that is committed together with its entry
 archive             a sealed segment as one body
 base                the snapshot that replaces forgotten history
 callbacks           the functions that a long operation calls between its steps
@@ -48,6 +49,7 @@ from stratalog.log.entries import Entry, Event, Upcasters
 from stratalog.log.environment import Environment, LogSettings
 from stratalog.log.lifecycle import create_log, delete_log, fork_log, open_log
 from stratalog.log.log import Log
+from stratalog.log.prepared_snapshot import PreparedSnapshot
 from stratalog.log.tasks import Task, Tasks
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "Event",
     "Log",
     "LogSettings",
+    "PreparedSnapshot",
     "Task",
     "Tasks",
     "Upcasters",

@@ -38,10 +38,13 @@ __all__ = [
     "Manifest",
     "app_snapshot_addresses",
     "app_snapshot_at",
+    "check_parts",
     "manifest_of",
     "read_app_snapshot",
     "read_app_snapshot_back",
     "save_app_snapshot",
+    "shared_parts",
+    "write_parts",
 ]
 
 ADDRESS_BYTES = 32
@@ -77,19 +80,18 @@ def save_app_snapshot(
     ``base`` is the newest snapshot at or below ``version``. Raises LimitExceeded if there is no part or a part is too
     large, VersionForgotten if the floor rose above ``version`` meanwhile, and the errors of the ports.
     """
-    if not parts or max(map(len, parts)) > BODY_PART_BYTES:
-        raise LimitExceeded("an app snapshot has no part, or a part that is too large", limit=BODY_PART_BYTES)
+    check_parts(parts)
     if base is not None and (base.version, base.prefix) == (version, record.prefix):
         return False
     while True:
         blob_batch = BlobBatch(environment, BLOB_SLICE_BYTES)
         try:
-            shared = _shared(environment.blobs, record.owner, base)
+            shared = shared_parts(environment.blobs, record.owner, base)
         except Corrupt:
             if base is None or _exists(environment, base):
                 raise
             base, shared = None, set()
-        body = encode(_write(record.owner, blob_batch, parts, shared))
+        body = encode(write_parts(record.owner, blob_batch, parts, shared))
         try:
             blob_batch.refresh()
             made = put_snapshot(environment, record, version, hash, body, base, blob_batch.blobs)
@@ -186,7 +188,14 @@ def manifest_of(snapshot: Snapshot) -> Manifest | None:
         return None
 
 
-def _write(owner: str, blob_batch: BlobBatch, parts: Sequence[bytes], shared: set[bytes]) -> Manifest:
+def check_parts(parts: Sequence[bytes]) -> None:
+    """Raise LimitExceeded if there is no part, or a part is too large."""
+    if not parts or max(map(len, parts)) > BODY_PART_BYTES:
+        raise LimitExceeded("an app snapshot has no part, or a part that is too large", limit=BODY_PART_BYTES)
+
+
+def write_parts(owner: str, blob_batch: BlobBatch, parts: Sequence[bytes], shared: set[bytes]) -> Manifest:
+    """Write the parts whose hashes are not in ``shared``, add their hashes to it, and return the manifest."""
     addresses = [sha256(part) for part in parts]
     for address, part in zip(addresses, parts, strict=True):
         if address not in shared:
@@ -209,7 +218,8 @@ def _exists(environment: Environment, snapshot: Snapshot) -> bool:
     return newest_snapshot(environment.index, snapshot.prefix, snapshot.version) == snapshot
 
 
-def _shared(blobs: Blobs, owner: str, base: Snapshot | None) -> set[bytes]:
+def shared_parts(blobs: Blobs, owner: str, base: Snapshot | None) -> set[bytes]:
+    """Return the hashes of the base's parts, which a new snapshot can share. Raises Corrupt."""
     return set(app_snapshot_addresses(blobs, owner, base)) if base is not None else set()
 
 

@@ -19,7 +19,6 @@ from stratalog.errors import (
     KeyReused,
     NotFound,
     OutcomeUnknown,
-    Redacted,
     StratalogError,
     Unavailable,
     VersionConflict,
@@ -35,14 +34,16 @@ from stratalog.log.entries import Entry
 from stratalog.log.environment import Environment
 from stratalog.log.head import Head, first_head, follow_head, head_rank
 from stratalog.log.names import NameRecord, require_name
-from stratalog.log.pending_entry import FORGOTTEN, PendingEntry, same_request
+from stratalog.log.pending_entry import FORGOTTEN, PendingEntry
 from stratalog.log.plan import Plan, plan_append
 from stratalog.newest import Newest
-from stratalog.ports.index import Check, Delete, Equals, Item
+from stratalog.ports.index import Check, Delete, Equals, Item, Put
 
 __all__ = ["Appender", "LogAppend"]
 
-JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 4  # a roll-over adds three writes, and the check of the head adds one write
+# A roll-over adds three writes, the check of the head adds one write, and a snapshot adds two writes. A snapshot checks
+# the name record too, but not in a commit that rolls over.
+JOINT_ENTRIES_MAX = COMMIT_WRITES_MAX - 6
 JOINT_BYTES_MAX = COMMIT_BYTES_MAX // 2
 # An entry may join a commit whose blobs are below this limit. One entry's blobs have at most `HELD_BYTES_MAX` bytes.
 JOINT_BLOB_BYTES_MAX = COMMIT_BLOB_BYTES_MAX - HELD_BYTES_MAX
@@ -143,11 +144,14 @@ class Appender:
         self._delay.measure(batch, self._run)
 
     def _fill(self, batch: list[PendingEntry]) -> None:
-        """Add queued entries in order until the commit is full; none if the index charges more for a joint commit."""
+        """Add queued entries in order until the commit is full; none if the index charges more for a joint commit.
+
+        An entry with a snapshot is the last entry of its commit.
+        """
         size, blob_bytes = len(batch[0].body), batch[0].blob_bytes
         entries_max = JOINT_ENTRIES_MAX if self.environment.index.joint_commits else 1
         while len(batch) < entries_max and size < JOINT_BYTES_MAX and blob_bytes < JOINT_BLOB_BYTES_MAX:
-            if not self._group_commit.take(batch):
+            if batch[-1].snapshot is not None or not self._group_commit.take(batch):
                 break
             size += len(batch[-1].body)
             blob_bytes += batch[-1].blob_bytes
@@ -195,7 +199,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
     def _prepare(self) -> None:
         """Refresh aged blobs of entries. A refresh takes time, so set the time of sending again after a refresh."""
         for pending in self._batch:
-            if pending.blob_batch is not None and pending.blob_batch.refresh():
+            if pending.blob_batch is not None and pending.refresh():
                 self._sent = Observation(self._environment.clock)
 
     def _known_head(self) -> Head | None:
@@ -220,7 +224,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._refuse_all(head)
             return None
         roll_over = self._roll_over_due(head)
-        if roll_over and not self._is_open(head):
+        if (roll_over or chosen[-1].snapshot is not None) and not self._is_open(head):
             return None
         name, joint = self._appender.names.require(), self._environment.index.joint_commits
         plan = plan_append(name, head, chosen, self._sent.wall_ms, roll_over=roll_over, checks_head=joint)
@@ -265,16 +269,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             return False
         if entry.write_id != pending.write_id:
             return False
-        name = self._appender.name.name
-        if entry.redacted and entry.principal == pending.attributes.get("p", ""):
-            pending.error = Redacted("the write id belongs to a redacted version", log=name, version=version)
-            return True
-        if not same_request(entry, pending):
-            pending.error = KeyReused(
-                "the write id was used for another write", log=name, version=version, write_id=pending.write_id
-            )
-            return True
-        pending.settle(entry)
+        pending.settle_by(entry, self._appender.name.name)
         return True
 
     def _is_open(self, head: Head) -> bool:
@@ -344,7 +339,12 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._mark_in_doubt(plan)
         self._appender.left_behind = head
         self._appender.contention.lost(self._environment.settings)
-        return any(pending.expected is None for pending in plan.batch)
+        failed = [plan.writes[position] for position in conflict.items]
+        if (snapshot := plan.batch[-1].snapshot) is not None:
+            snapshot.learn(failed)
+        # If only checks of the snapshot failed, no version is taken, and the next try commits the entries again.
+        is_taken = any(isinstance(write, Put) for write in failed)
+        return not is_taken or any(pending.expected is None for pending in plan.batch)
 
     def _head_is_gone(self, plan: Plan, head: Head, conflict: ConditionFailed) -> bool:
         """Drop the head and return True if its entry may have been freed since the head was read; else return False.

@@ -8,14 +8,17 @@ from typing import Any
 import msgspec
 
 from stratalog.clock import Clock, Observation
-from stratalog.errors import Corrupt, NotFound
+from stratalog.errors import Corrupt, NotFound, Unavailable
 from stratalog.keys import entries_partition, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.entries import END, SEAL
 from stratalog.log.names import NameRecord, require_name
 from stratalog.ports.index import Index, Item
 
-__all__ = ["Head", "find_head", "first_head", "follow_head", "head_rank"]
+__all__ = ["LOOKS_MAX", "Head", "find_head", "first_head", "follow_head", "head_rank"]
+
+LOOKS_MAX = 3
+"""How often a read begins again that took longer than the observation rule allows."""
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
@@ -43,13 +46,21 @@ def first_head(name: NameRecord, seen: Observation) -> Head:
 
 
 def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
-    """Return the head of the incarnation of ``name``. Reads the name record and the last item. Raises NotFound."""
-    while True:
+    """Return the head of the incarnation of ``name``. Reads the name record and the last item. Raises NotFound.
+
+    Raises Unavailable if each try took so long that the segment read may have been freed meanwhile.
+    """
+    for _ in range(LOOKS_MAX):
         seen = Observation(clock)
         name = require_name(index, name.organisation, name.name, name.incarnation)
         current = _head_from(index, clock, name, first_head(name, seen))
         if current is not None:
             return current
+    raise Unavailable(
+        "the reads of the head took too long to be consistent; read again",
+        organisation=name.organisation,
+        log=name.name,
+    )
 
 
 def follow_head(index: Index, clock: Clock, name: NameRecord, head: Head | None) -> Head:

@@ -20,10 +20,11 @@ from stratalog.log.floors import LogFloor, floor_rank, read_log_floor
 from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, require_name
 from stratalog.log.pending_entry import prepare_entry
+from stratalog.log.prepared_snapshot import PreparedSnapshot
 from stratalog.log.reader import Reader
 from stratalog.log.redaction import check_redactable, redact_entry
 from stratalog.log.segments import segment_holding
-from stratalog.log.snapshots import Snapshot, newest_snapshot
+from stratalog.log.snapshots import Snapshot, newest_in_history, newest_snapshot
 from stratalog.newest import Newest
 from stratalog.retry import Retry
 
@@ -81,6 +82,7 @@ class Log:
         write_id: str | None = None,
         salt: bytes | None = None,
         blob_batch: BlobBatch | None = None,
+        snapshot: PreparedSnapshot | None = None,
         checked: bool = False,
     ) -> Entry:
         """Append ``events`` as one entry, durably, and return it.
@@ -92,6 +94,8 @@ class Log:
         - ``salt``: the salt that an imported entry had before its import.
         - ``blob_batch``: the blobs that the events refer to, written to the batch before the call. If the answer comes
           late, the append puts again the blobs that were put before the commit.
+        - ``snapshot``: the state after the entry, from `prepare_snapshot`. The entry and the snapshot are committed
+          together. ``expected`` is then required.
         - ``checked``: the events' data is canonical already, so the append does not check it again.
 
         Raises OutcomeUnknown: the entry may be written. After each of these errors, this call has written nothing:
@@ -103,6 +107,8 @@ class Log:
         BlobsDeferred: ``blob_batch`` has deferred blobs.
         """
         wanted = [events] if isinstance(events, Event) else events
+        if snapshot is not None:
+            snapshot.check(self.record.prefix, expected, blob_batch)
         pending = prepare_entry(
             self.environment,
             self.record.owner,
@@ -113,6 +119,7 @@ class Log:
             write_id=write_id,
             salt=salt,
             blob_batch=blob_batch,
+            snapshot=snapshot,
             checked=checked,
         )
         if blob_batch is not None:
@@ -276,15 +283,7 @@ class Log:
 
     def snapshot_at(self, version: int) -> Snapshot | None:
         """Return the newest snapshot of ``version`` or below, of this log or an ancestor; None without a snapshot."""
-        newest = newest_snapshot(self.environment.index, self.record.prefix, check_version(version))
-        # A fork may have a snapshot of a version of its ancestor. The ancestor may have a newer one, for example at its
-        # floor.
-        for parent, _ in reversed(self._ancestors):
-            upto = min(version, parent.version)
-            if newest is None or newest.version < upto:
-                theirs = newest_snapshot(self.environment.index, parent.prefix, upto)
-                newest = theirs if newest is None or (theirs and theirs.version > newest.version) else newest
-        return newest
+        return newest_in_history(self.environment.index, self.record, check_version(version))
 
     def save_snapshot(self, version: int, parts: Sequence[bytes]) -> bool:
         """Save an application's state of ``version`` as one or more parts of at most 8 MiB each.
@@ -295,6 +294,14 @@ class Log:
         """
         hash = self.entry(version).hash
         return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, hash, parts)
+
+    def prepare_snapshot(self, parts: Sequence[bytes]) -> PreparedSnapshot:
+        """Store the parts of an app snapshot that `append` commits together with its entry. See `save_snapshot`.
+
+        The parts are the application's state after the entry. Raises LimitExceeded, Unavailable, OutcomeUnknown.
+        """
+        head = self.known_head() or self.head()
+        return PreparedSnapshot(self.environment, self.record, self.snapshot_at(head.version), parts)
 
     def app_snapshot(self, at: int) -> AppSnapshot | None:
         """Return the newest app snapshot of version ``at`` or below, of the log or an ancestor; None if there is none.

@@ -9,7 +9,7 @@ from typing import Any
 
 from stratalog.clock import id_from
 from stratalog.codec import encode
-from stratalog.errors import NotFound, OutcomeUnknown
+from stratalog.errors import KeyReused, NotFound, OutcomeUnknown, Redacted
 from stratalog.group_commit import Latch
 from stratalog.keys import check_version
 from stratalog.log.blob_batch import BlobBatch
@@ -24,6 +24,7 @@ from stratalog.log.entries import (
     inline_body,
 )
 from stratalog.log.environment import Environment
+from stratalog.log.prepared_snapshot import PreparedSnapshot
 from stratalog.ports.index import NO_BLOBS
 
 __all__ = ["FORGOTTEN", "PendingEntry", "prepare_entry", "same_request"]
@@ -41,6 +42,7 @@ class PendingEntry:
     latch: Latch | None = None
     is_leader: bool | None = None
     named = False
+    snapshot: PreparedSnapshot | None = None
 
     def __init__(
         self,
@@ -90,6 +92,27 @@ class PendingEntry:
             self.blob_batch.renew()
         self.entry = entry
 
+    def settle_by(self, stored: Entry, log: str) -> None:
+        """Settle by the stored entry of ``log`` that has this write id. The entry may belong to another request."""
+        if stored.redacted and stored.principal == self.attributes.get("p", ""):
+            self.error = Redacted("the write id belongs to a redacted version", log=log, version=stored.version)
+        elif not same_request(stored, self):
+            text = "the write id was used for another write"
+            self.error = KeyReused(text, log=log, version=stored.version, write_id=self.write_id)
+        else:
+            self.settle(stored)
+
+    def refresh(self) -> bool:
+        """Before the commit is sent, put aged blobs again, and the parts that a deleted snapshot no longer protects.
+
+        Return whether blobs were put. Raises Unavailable: nothing is committed.
+        """
+        assert self.blob_batch is not None, "only an entry with blobs is refreshed"
+        is_put = self.snapshot is not None and self.snapshot.write_unprotected()
+        is_put = self.blob_batch.refresh() or is_put
+        self.blobs = self.blob_batch.blobs
+        return is_put
+
     def fail(self, cause: BaseException) -> None:
         """Record that the append failed with ``cause``.
 
@@ -123,9 +146,12 @@ def prepare_entry(
     write_id: str | None = None,
     salt: bytes | None = None,
     blob_batch: BlobBatch | None = None,
+    snapshot: PreparedSnapshot | None = None,
     checked: bool = False,
 ) -> PendingEntry:
     """Check and encode an entry, and return it ready to be written. A large body goes to the blobs of ``owner``."""
+    if snapshot is not None:
+        blob_batch = snapshot.blob_batch
     # The leader of a group commit compares this number. An error there would end the calls of other threads.
     if expected is not None:
         check_version(expected)
@@ -149,6 +175,8 @@ def prepare_entry(
     pending = PendingEntry(events, body, attributes, expected, blob_batch, author, principal)
     if write_id is not None:
         pending.named = True
+    if snapshot is not None:
+        pending.snapshot = snapshot
     return pending
 
 

@@ -9,7 +9,7 @@ import msgspec
 from stratalog.keys import entries_partition, number
 from stratalog.log.entries import SEAL
 from stratalog.log.head import Head
-from stratalog.log.names import NameRecord, name_put
+from stratalog.log.names import NameRecord, name_check, name_put
 from stratalog.log.pending_entry import PendingEntry
 from stratalog.log.segments import Segment, segment_put
 from stratalog.ports.index import NO_BLOBS, Absent, Check, Equals, Item, Put, Write
@@ -48,6 +48,9 @@ def plan_append(
     With ``checks_head`` the commit succeeds only while the head's own entry exists unchanged. The condition of the put
     does not check the head. Without the check a handle could write after a gap, if the index was restored from a backup
     while the handle was open.
+
+    If the last entry has a snapshot, the commit stores the snapshot too. The commit then succeeds only while the name
+    record is unchanged, and while the snapshot exists whose parts the new snapshot shares.
     """
     assert batch, "a plan appends at least one entry"
     # Times never decrease along a log, even if this process's clock is behind the clock of the last writer.
@@ -68,6 +71,11 @@ def plan_append(
         writes.append(Put(Item(partition, number(version), attributes), _ABSENT))
         if pending.blobs:
             blobs = {**blobs, **pending.blobs}
+    if (snapshot := batch[-1].snapshot) is not None:
+        # A check of the name record shows that the segment is current. So no entry lands in a freed position, where its
+        # snapshot would replace the state of another entry. A roll-over's put of the name record is such a check too.
+        writes += [] if roll_over else [name_check(name)]
+        writes += snapshot.writes(version, created_ms, before)  # a put is last: `_head_is_gone` looks for a last check
     if checks_head and head.version >= head.segment:
         standing = entries_partition(name.prefix, head.segment) if roll_over else partition
         writes.append(Check(standing, number(head.version), Equals("h", head.hash)))

@@ -13,14 +13,13 @@ from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.archive import is_gapless, read_archive
 from stratalog.log.entries import Entry, Upcasters, entry_from_item, inline_entries
 from stratalog.log.environment import Environment
-from stratalog.log.head import Head
+from stratalog.log.head import LOOKS_MAX, Head
 from stratalog.log.segments import Segment, list_segments, segment_changed, segment_holding
 from stratalog.ports.index import Item
 from stratalog.process_fork import close_in_child
 
 __all__ = ["Reader", "Run"]
 
-LOOKS_MAX = 3
 PAGE_ITEMS = 128
 
 Run = Generator[list[Entry], None, int]

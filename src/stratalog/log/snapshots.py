@@ -21,10 +21,12 @@ __all__ = [
     "Snapshot",
     "latest_snapshots",
     "list_snapshots",
+    "newest_in_history",
     "newest_snapshot",
     "put_snapshot",
     "snapshot_check",
     "snapshot_from_item",
+    "snapshot_item",
 ]
 
 SNAPSHOT_PUT, NAME_CHECK, BASE_CHECK = range(3)
@@ -68,8 +70,7 @@ def put_snapshot(
     Unavailable if the name record kept changing. Raises the errors of ``Index.commit``.
     """
     id = new_id(environment.clock)
-    attributes: dict[str, Attribute] = {"c": environment.clock.wall_ms(), "w": id, PLAIN.tag: body, "h": hash}
-    item = Item(snapshots_partition(record.prefix), number(version), attributes)
+    item = snapshot_item(record.prefix, version, environment.clock.wall_ms(), id, body, hash)
     retry = environment.retry()
 
     def landed() -> bool:
@@ -105,6 +106,12 @@ def _floor_check(index: Index, record: NameRecord, version: int) -> Check:
     return name_check(newest)
 
 
+def snapshot_item(prefix: str, version: int, created_ms: int, id: str, body: bytes, hash: bytes) -> Item:
+    """Return the item that stores a snapshot."""
+    attributes: dict[str, Attribute] = {"c": created_ms, "w": id, PLAIN.tag: body, "h": hash}
+    return Item(snapshots_partition(prefix), number(version), attributes)
+
+
 def snapshot_check(snapshot: Snapshot) -> Check:
     """Return the check that lets a commit succeed only while the snapshot exists."""
     return Check(snapshots_partition(snapshot.prefix), number(snapshot.version), Equals("w", snapshot.id))
@@ -114,6 +121,19 @@ def newest_snapshot(index: Index, prefix: str, at: int) -> Snapshot | None:
     """Return the newest snapshot of version ``at`` or below; None without such a snapshot."""
     items = index.query(snapshots_partition(prefix), before=number(at + 1), reverse=True, limit=1)
     return next((snapshot_from_item(prefix, item) for item in items), None)
+
+
+def newest_in_history(index: Index, record: NameRecord, at: int) -> Snapshot | None:
+    """Return the newest snapshot of version ``at`` or below, of a log or of its ancestors; None without a snapshot."""
+    newest = newest_snapshot(index, record.prefix, at)
+    # A fork may have a snapshot of a version of its ancestor. The ancestor may have a newer one, for example at its
+    # floor.
+    for parent in reversed(record.lineage):
+        upto = min(at, parent.version)
+        if newest is None or newest.version < upto:
+            theirs = newest_snapshot(index, parent.prefix, upto)
+            newest = theirs if newest is None or (theirs and theirs.version > newest.version) else newest
+    return newest
 
 
 def list_snapshots(index: Index, prefix: str, *, first: int = 0, limit: int | None = None) -> Iterator[Snapshot]:

@@ -1,4 +1,8 @@
-"""The contract suite of an index and a blob store together: commits with blobs. Use it like `IndexContract`."""
+"""The contract suite of an index and a blob store together: commits with blobs. Use it like `IndexContract`.
+
+The last tests append to a log with a snapshot. Such a commit has the most kinds of writes: puts in two partitions,
+checks in two others, and blobs.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,13 @@ from collections.abc import Callable
 
 from stratalog.clock import Clock
 from stratalog.codec import sha256
-from stratalog.errors import ConditionFailed, Invalid, LimitExceeded, StratalogError
+from stratalog.errors import ConditionFailed, Invalid, LimitExceeded, StratalogError, VersionConflict
+from stratalog.keys import number, snapshots_partition
 from stratalog.limits import COMMIT_BLOB_BYTES_MAX
+from stratalog.log import Environment, Event, Log, LogSettings, create_log, open_log
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.commit_blobs import commit_with_blobs, put_all, put_first
-from stratalog.ports.index import Absent, Index, Item, Put
+from stratalog.ports.index import Absent, Delete, Index, Item, Put
 from stratalog.testing.clock import ManualClock
 
 __all__ = ["CommitContract"]
@@ -108,6 +114,52 @@ class CommitContract(ABC):
         assert isinstance(error, Invalid if takes_it else Invalid | LimitExceeded), error
         assert index.get("p", "s") is None
         assert list(blobs.list("")) == []
+
+    def test_an_append_commits_its_entry_and_its_snapshot_together(self) -> None:
+        log = self._log(segment_entries_target=1)
+        for version in range(1, 5):  # the third and fourth append seal a segment
+            prepared = log.prepare_snapshot([SMALL, LARGE, _part(version)])
+            assert log.append(Event("set", version), expected=version - 1, snapshot=prepared).version == version
+        assert log.head().segment > 2
+        fresh = open_log(log.environment, "acme", "plan")
+        assert [entry.events[0].data for entry in fresh.read()] == [1, 2, 3, 4]
+        for version in range(1, 5):
+            assert _parts(fresh, version) == (version, [SMALL, LARGE, _part(version)])
+
+    def test_an_append_that_loses_its_race_commits_no_snapshot(self) -> None:
+        log = self._log()
+        prepared = log.prepare_snapshot([SMALL])
+        open_log(log.environment, "acme", "plan").append(Event("set", "theirs"))
+        assert isinstance(
+            _raised(lambda: log.append(Event("set", "ours"), expected=0, snapshot=prepared)), VersionConflict
+        )
+        assert log.app_snapshot(log.head().version) is None
+        assert log.append(Event("set", "ours"), expected=1, snapshot=prepared).version == 2
+        assert _parts(log, 2) == (2, [SMALL])
+
+    def test_an_append_puts_the_shared_parts_if_the_snapshot_that_has_them_is_deleted_meanwhile(self) -> None:
+        log = self._log()
+        log.append(Event("set", 1), expected=0, snapshot=log.prepare_snapshot([SMALL, LARGE]))
+        prepared = log.prepare_snapshot([SMALL, LARGE])
+        log.environment.index.commit([Delete(snapshots_partition(log.record.prefix), number(1))])
+        for stat in list(log.environment.blobs.list(f"{log.record.owner}/app-snapshots/")):
+            assert log.environment.blobs.delete(stat.key, stat.stamp)
+        assert log.append(Event("set", 2), expected=1, snapshot=prepared).version == 2
+        assert _parts(log, 2) == (2, [SMALL, LARGE])
+
+    def _log(self, **settings: int) -> Log:
+        clock = ManualClock()
+        index, blobs = self.make(clock)
+        return create_log(Environment(index, blobs, clock, LogSettings(**settings)), "acme", "plan", "model")
+
+
+def _part(version: int) -> bytes:
+    return b"part of version %d" % version * 50
+
+
+def _parts(log: Log, at: int) -> tuple[int, list[bytes]] | None:
+    snapshot = log.app_snapshot(at)
+    return (snapshot.version, list(log.read_snapshot(snapshot))) if snapshot is not None else None
 
 
 def _key(body: bytes) -> str:

@@ -10,6 +10,7 @@ bounds             bounds on the numbers of a message
 branches           the check for readers whose history the log has lost
 window             the check whether a message may be committed next
 load_plan          a base state and the messages after it
+restored_state     the state that a restore commits together with its entry
 retention          the entries that retention kept
 refusals           committed commands that the engine cannot execute
 snapshot_versions  the versions of app snapshots

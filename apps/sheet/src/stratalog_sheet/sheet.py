@@ -11,7 +11,7 @@ import msgspec
 
 from stratalog import Log, Store, VersionConflict, VersionForgotten
 from stratalog.clock import new_id
-from stratalog.errors import Conflict, ContentionError, Invalid, LimitExceeded, NotFound, StratalogError
+from stratalog.errors import Conflict, ContentionError, Invalid, NotFound, StratalogError
 from stratalog.process_fork import close_in_child
 from stratalog_sheet import history
 from stratalog_sheet.answers import Cell, Loaded, Since
@@ -42,11 +42,12 @@ from stratalog_sheet.models import Model, Models
 from stratalog_sheet.moves import Spot
 from stratalog_sheet.pool import EnginePool
 from stratalog_sheet.refusals import RefusedCommand, refused_commands
+from stratalog_sheet.restored_state import RestoredState
 from stratalog_sheet.retention import check_retained
 from stratalog_sheet.settings import SheetSettings
 from stratalog_sheet.sheet_files import SheetFiles
-from stratalog_sheet.snapshot_versions import snapshot_versions
-from stratalog_sheet.state import BLANK, split_state
+from stratalog_sheet.snapshot_versions import save_due_snapshot
+from stratalog_sheet.state import BLANK
 from stratalog_sheet.tabs import engine_refusal, tab_id, tab_not_found
 from stratalog_sheet.titles import Titles
 from stratalog_sheet.window import Window, fresh_window
@@ -225,17 +226,15 @@ class Sheet:
         """Restore the state of a version as a new entry.
 
         Readers then load the sheet again, and users can no longer undo earlier edits. The newest version need not open.
-        Raises NotFound, LimitExceeded if engines cannot open ``version``, Unavailable if no engine is free.
+        Raises NotFound, Unavailable if no engine is free, LimitExceeded if engines cannot open ``version`` or a part of
+        its state is too large to save. Also raises the errors of `Log.prepare_snapshot` and `Log.append`.
         """
         wanted = check_retained(self.log, self._version(version))
         self._engines.unopenable.check(self._owner, wanted)
-        # The state is computed before the commit, because the log may forget ``wanted`` after the commit.
-        state = self.state(wanted)
         revision = new_id(self.log.environment.clock, REVISION_CHARACTERS)
-        change = self._commit(lambda window: Restored(wanted, window.revision, revision), author)
-        with suppress(StratalogError):  # the entry is committed, and `snapshot_due` saves the state later
-            self._save_snapshot(change.version, with_revision(state, revision))
-        return change
+        # The entry is committed together with its state, because the log may forget ``wanted`` after the commit.
+        state = RestoredState(self.log, self._titles, with_revision(self.state(wanted), revision))
+        return self._commit(lambda window: Restored(wanted, window.revision, revision), author, state=state)
 
     def fork(self, version: int, name: str, *, title: str = "", author: str = "") -> Sheet:
         """Return a new sheet of the same organisation that shares this sheet's history up to ``version``.
@@ -289,42 +288,40 @@ class Sheet:
 
         Call this method until it returns None, in one or more processes. Raises LimitExceeded if no due version opens.
         """
-        failure: LimitExceeded | None = None
-        for version in snapshot_versions(self.log, self._settings):
-            try:
-                self._save_snapshot(version, self.state(version))
-                return version
-            except LimitExceeded as exc:  # the next version may be a restore, which can be opened without this version
-                failure = failure or exc
-        if failure is not None:
-            raise failure
-        return None
-
-    def _save_snapshot(self, version: int, state: bytes) -> None:
-        self.log.save_snapshot(version, split_state(state, self._titles.at(version)))
+        return save_due_snapshot(self.log, self._settings, self._titles, self.state)
 
     # The state of this process
 
-    def _commit(self, plan: Callable[[Window], Fact | int], author: str, write_id: str | None = None) -> SheetChange:
+    def _commit(
+        self,
+        plan: Callable[[Window], Fact | int],
+        author: str,
+        write_id: str | None = None,
+        state: RestoredState | None = None,
+    ) -> SheetChange:
         """Append the fact that ``plan`` returns, with retries; append nothing if ``plan`` returns a version instead."""
         with self._turn:
             if self._window is not None:
                 with suppress(VersionConflict):  # the cached window may be stale: plan again from a fresh window
-                    return self._append(plan(self._window), self._window, author, write_id)
+                    return self._append(plan(self._window), self._window, author, write_id, state)
             for _ in range(SHEET_ATTEMPTS_MAX):
                 with self.log.turn():
                     window = self._catch_up()
                     fact = plan(window)  # a conflict that `plan` raises is final, because the window is fresh
                     with suppress(VersionConflict):
-                        return self._append(fact, window, author, write_id)
+                        return self._append(fact, window, author, write_id, state)
         raise ContentionError("other writers kept changing the sheet first", sheet=self.name)
 
-    def _append(self, fact: Fact | int, window: Window, author: str, write_id: str | None) -> SheetChange:
+    def _append(
+        self, fact: Fact | int, window: Window, author: str, write_id: str | None, state: RestoredState | None
+    ) -> SheetChange:
         if isinstance(fact, int):
             return change_of(self.log.entry(fact))
         if isinstance(fact, Revision | Restored | Named):
             fact = msgspec.structs.replace(fact, titled=window.titled)
-        entry = self.log.append(event_of(fact), expected=window.version, author=author, write_id=write_id)
+        at = window.version
+        snapshot = state.snapshot_after(at) if state else None
+        entry = self.log.append(event_of(fact), expected=at, author=author, write_id=write_id, snapshot=snapshot)
         window.follow([entry])
         return change_of(entry)
 
