@@ -369,7 +369,7 @@ def test_websockets_count_as_connections_until_they_end() -> None:
         assert running.answer().startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_websocket_has_the_documented_code_for_a_large_message_and_403_for_another_origin() -> None:
+def test_a_large_message_closes_a_websocket_with_the_documented_code_and_another_origin_is_answered_403() -> None:
     with web_server() as running:
         url = f"ws://127.0.0.1:{running.port}{BUDGET}/live"
         running.answer(b"PUT " + BUDGET.encode() + b" HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
