@@ -172,7 +172,7 @@ def location_of(url: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """Return the URL without its password, and without each other part that may be one."""
+    """Return the URL without its password, and without other parts that may be secret."""
     return parse_address(url).shown if _scheme(url) == "postgresql" else url
 
 

@@ -318,4 +318,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("src/stratalog/client/live.py", "            logger=_websockets_log,\n", ""),),
         ("tests/client/test_live.py::test_a_ping_without_an_answer_ends_the_connection_and_logs_nothing",),
     ),
+    Removal(
+        "B850",
+        (
+            Edit(
+                "src/stratalog/web/client/pushDecision.js",
+                "!Number.isInteger(gap.expected) || gap.expected >= gap.id",
+                "!(gap.expected < gap.id)",
+            ),
+        ),
+        IN_NODE,
+    ),
 )

@@ -819,4 +819,14 @@ REMOVALS: tuple[Removal, ...] = (
             "apps/sheet/tests/test_reads_beside_retention.py::test_kept_entries_are_read_although_the_floor_rises_again_during_the_read",
         ),
     ),
+    Removal(
+        "B851",
+        (Edit(f"{WEB}/retitle.js", 'event.key === "Escape" && !input.readOnly', 'event.key === "Escape"'),),
+        (story("escapeDoesNotHideATitleThatIsBeingSaved"),),
+    ),
+    Removal(
+        "B852",
+        (Edit(f"{WEB}/retitle.js", "        if (document.activeElement !== input) end();\n", ""),),
+        (story("aTitleFieldThatTheUserLeavesDuringAFailingSaveCloses"),),
+    ),
 )

@@ -1,4 +1,4 @@
-"""The web server limits the resources of a caller, and the time of their use. The tests use real sockets."""
+"""The web server limits how much each caller uses of its resources, and for how long. Most tests use real sockets."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_a_connection_above_the_limit_is_answered_503_at_once() -> None:
         head, _, body = running.answer().partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
         assert b"Retry-After: 1" in head
-        told = json.loads(body)
-        assert (told["code"], told["limit"], told["value"], told["scope"]) == ("unavailable", 3, 4, "process")
+        error = json.loads(body)
+        assert (error["code"], error["limit"], error["value"], error["scope"]) == ("unavailable", 3, 4, "process")
         held.close()
         until(lambda: running.connections == 0)
         assert running.answer().startswith(b"HTTP/1.1 200")
@@ -224,7 +224,7 @@ def test_a_head_that_is_too_large_is_refused_and_the_connection_closed() -> None
 
 
 def watch_log(held: ExitStack, caplog: pytest.LogCaptureFixture) -> None:
-    """Show ``caplog`` the log of uvicorn, which passes no records on, until ``held`` ends."""
+    """Add the records of uvicorn's log to ``caplog`` until ``held`` ends. This log does not propagate its records."""
     log = logging.getLogger("uvicorn.error")
     log.addHandler(caplog.handler)
     held.callback(log.removeHandler, caplog.handler)
@@ -369,7 +369,7 @@ def test_websockets_count_as_connections_until_they_end() -> None:
         assert running.answer().startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_websocket_has_the_documented_code_for_a_large_message_and_403_for_another_origin() -> None:
+def test_a_large_message_closes_a_websocket_with_the_documented_code_and_another_origin_is_answered_403() -> None:
     with web_server() as running:
         url = f"ws://127.0.0.1:{running.port}{BUDGET}/live"
         running.answer(b"PUT " + BUDGET.encode() + b" HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")

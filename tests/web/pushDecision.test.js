@@ -78,6 +78,12 @@ test("an answer about other mutations is corrupt", () => {
   assert.throws(() => decide([waiting(2)], outcome(2, "gap", { expected: 2 })), { code: "corrupt" });
 });
 
+test("a gap without an expected number is corrupt", () => {
+  for (const more of [{}, { expected: null }, { expected: "1" }]) {
+    assert.throws(() => decide([waiting(2)], outcome(2, "gap", more)), { code: "corrupt" });
+  }
+});
+
 test("pauses double up to a limit, with jitter, and are not shorter than the server's Retry-After", () => {
   const bounds = { firstMs: 100, limitMs: 30_000 };
   const pauses = [1, 2, 3, 20].map((failures) => pauseMs(failures, { ...bounds, random: () => 0.5 }));

@@ -1,11 +1,11 @@
 // The engine rebases pending messages over the commits of another client. Each text must stay in its row and column.
 // The names of rows and columns show their positions. `node rebase.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS`
-// prints texts in other cells.
+// prints texts that are missing or in other cells.
 import { chanceOf, change, look, made, named, playAll, sheetId } from "./lines.mjs";
 
 /**
  * Play a run: one client has pending texts and changes of rows and columns, and the other client commits changes of
- * rows and columns. Return a line for each text in another cell.
+ * rows and columns. Return a line for each text that is missing or in another cell.
  */
 function play(seed) {
   const chance = chanceOf(seed);

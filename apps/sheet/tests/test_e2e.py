@@ -51,6 +51,8 @@ STORIES = [
     "aReadOnlyLinkAllowsNoChange",
     "aTitleEditedOnThePageIsShownToAllUsers",
     "aRefusedTitleStaysInTheFieldForCorrection",
+    "escapeDoesNotHideATitleThatIsBeingSaved",
+    "aTitleFieldThatTheUserLeavesDuringAFailingSaveCloses",
     "aNewTitleIsShownOffline",
     "sheetsAreRenamedAndDeletedWithoutAMouse",
     "lateChangesOfADeletedSheetCanBeDownloaded",

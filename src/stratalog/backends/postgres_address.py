@@ -33,7 +33,7 @@ class PostgresAddress(msgspec.Struct, frozen=True):
     """The parts of a `postgresql://` URL: the connection string for libpq, the schema, and the URL of larger blobs.
 
     Without ``blobs`` all blobs are rows. ``shown`` is the URL as a message may show it: see `without_password`.
-    ``location`` names the store: the URL without the parts that libpq takes for secrets.
+    ``location`` names the store: the URL without the parts that libpq uses as secrets.
     """
 
     conninfo: str
@@ -49,11 +49,11 @@ def parse_address(url: str) -> PostgresAddress:
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     given = {name: value for name, value in pairs if name in OWN_PARTS}
     if parts.fragment or len(given) < sum(name in OWN_PARTS for name, _ in pairs):
-        text = "the URL of a store in PostgreSQL names a part twice, or has a fragment"
+        text = "the URL of a store in PostgreSQL has a fragment, or two values of schema or blobs"
         raise Invalid(text, url=without_password(url))
     schema = given.get("schema", SCHEMA_DEFAULT)
     if not 0 < len(schema.encode()) <= SCHEMA_BYTES_MAX or "\0" in schema or schema.startswith("pg_"):
-        raise Invalid("a schema's name must have 1 to 63 bytes and not begin with pg_", schema=schema)
+        raise Invalid("a schema's name must have 1 to 63 bytes other than zero and not begin with pg_", schema=schema)
     # libpq decodes `%20`, but not `+`.
     query = urlencode([pair for pair in pairs if pair[0] not in OWN_PARTS], quote_via=quote)
     # Do not use `urlunsplit`: it drops the slashes before an empty host.
@@ -62,7 +62,7 @@ def parse_address(url: str) -> PostgresAddress:
 
 
 def without_password(url: str) -> str:
-    """Return the URL without its password, and without each other part that may be one.
+    """Return the URL without its password. Of the query, only the parts in `SHOWN_PARTS` stay: others may be secret.
 
     For a malformed URL, for example with a password that is not encoded, return only the scheme.
     """
@@ -74,10 +74,10 @@ def without_password(url: str) -> str:
 
 
 def _location(url: str) -> str:
-    """Return the URL without its secrets, each as libpq finds it. Only a URL that libpq refuses may retain one.
+    """Return the URL without its secrets. The function looks for them where libpq does.
 
-    The text has every other part, so two stores have two texts. A table's register of data files stores the text, so a
-    later build must return the same.
+    So a secret may stay only in a URL that libpq refuses. The text has every other part, so different stores have
+    different texts. A table's register of data files stores the text, so a later release must return the same text.
     """
     scheme, separator, rest = url.partition("://")
     authority, slash, path = rest.partition("/")

@@ -26,13 +26,19 @@ class NamedChunks:
         return self._database.execute("SELECT 1 FROM named WHERE address = ?", (address,)).fetchone() is not None
 
     def add(self, chunks: Chunks, roots: Roots) -> None:
-        """Add all chunks of the three trees. Reads the inner chunks from ``chunks``, except chunks added before."""
+        """Add all chunks of the three trees of ``roots``.
+
+        Reads topmost and inner chunks from ``chunks``, except chunks that were added before and the chunks below them.
+        """
         for root in (roots.content, roots.clients, roots.tombstones):
             for address in addresses(chunks, root, self):
                 self._database.execute("INSERT INTO named VALUES (?)", (address,))
 
     def lost(self, blobs: Blobs, owner: str) -> Iterator[bytes]:
-        """Yield the addresses that have no blob in the store. Lists the blobs but reads no blob. Raises Unavailable."""
+        """Yield the addresses that have no blob in the store. Raises Unavailable.
+
+        Reads the metadata of blobs, but no content.
+        """
         folder = f"{owner}/chunks"
         rows: Iterator[tuple[bytes]] = self._database.execute("SELECT address FROM named ORDER BY address")
         for address, stat in stats_of(blobs, folder, ((f"{folder}/{row[0].hex()}", row[0]) for row in rows)):
@@ -45,5 +51,5 @@ class NamedChunks:
 
 
 def names_chunk(chunks: Chunks, roots: Roots, address: bytes) -> bool:
-    """Return whether one of the three trees has the chunk. Reads inner chunks until the chunk is found."""
+    """Return whether one of the three trees of ``roots`` has the chunk. Reads chunks above leaves until it is found."""
     return any(address in addresses(chunks, root) for root in (roots.content, roots.clients, roots.tombstones))

@@ -42,7 +42,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     marked_ms: int = 0
     """The time at which the segment's entries were marked for freeing; 0 before the mark.
 
-    After the mark, readers use the archive. Without an archive they report the versions as forgotten.
+    After the mark, readers use the archive. If it is damaged, they use the entries until these are freed. Without an
+    archive they report the versions as forgotten.
     """
 
     freed: bool = False

@@ -214,7 +214,7 @@ class LogCheck:
         self._damages.add("segment record", key, "missing", "a segment has no record")
 
     def _check_begin(self, segment: Segment, key: str, is_first: bool) -> None:
-        """Check the time in an unmarked segment's record: its first entry's time, or in the first record the log's."""
+        """Check an unmarked segment's time: its first entry's time. The first segment may have the log's time."""
         entry = self._item(segment, segment.first)
         entry_ms = entry.attributes["c"] if entry is not None else 0
         times = (entry_ms, self.record.created_ms if is_first else entry_ms)
@@ -228,7 +228,7 @@ class LogCheck:
         return self._index.get(entries_partition(self.record.prefix, segment.first), number(version))
 
     def _check_seal(self, segment: Segment, following: Segment) -> None:
-        """Check a segment's seal. A marked segment is skipped: a process whose clock is ahead may be freeing it."""
+        """Check a segment's seal. Skip a marked segment: another process with another clock may be freeing it."""
         if segment.marked_ms:
             return
         seal = self._item(segment, following.first)
@@ -248,7 +248,7 @@ class LogCheck:
             self._doubt_begin(item_key(segments_partition(self.record.prefix), number(following.first)))
 
     def _check_archive(self, segment: Segment) -> None:
-        """Read the archive itself. Other readers use the entries in the index until these entries are freed."""
+        """Read the archive itself. Instead of a damaged archive, other readers use the entries until they are freed."""
         self._damages.first, self._damages.last = segment.first, segment.last
         record = self.record
         key = f"{record.owner}/archive/{segment.archive.address.hex()}" if segment.archive else ""

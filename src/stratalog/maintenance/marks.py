@@ -59,11 +59,13 @@ def _raise(error: StratalogError) -> NoReturn:
 class Marking:
     """Calls ``mark`` with the key, relative to the owner, of each blob that a log of the family refers to.
 
-    ``reached`` is the progress. ``seen`` is the set of chunks whose whole subtrees were walked. ``reached`` and
-    ``seen`` change only after the work that they record, so another marking can resume from them at any moment.
-    ``step`` is called between reads, and may raise an error to interrupt the marking. ``fail`` is called with the
-    error of a blob or snapshot that cannot be read. Unless ``fail`` raises the error, the marking continues. Then the
-    blob is marked, but not what the blob refers to.
+    ``reached`` is the progress. ``seen`` is a set of chunks whose whole subtrees were walked; the marking clears it
+    when it has too many. ``reached`` and ``seen`` change only after the work that they record, so another marking can
+    resume from them at any moment. ``step`` is called between reads, and may raise an error to interrupt the marking.
+
+    ``fail`` is called with the error of an entry, snapshot or blob that cannot be read. By default it raises the error.
+    If it returns, the marking continues without the references in the unreadable object, and ``seen`` gets an
+    unreadable chunk and the chunks above it. `run` may also raise the error of an unreadable archive.
     """
 
     def __init__(
@@ -179,7 +181,10 @@ class Marking:
             self._fail(exc)
 
     def _references_in(self, item: Item) -> list[ValueReference]:
-        """Return the references in an entry. An application may name its events as a document names its commits."""
+        """Return the references in an entry.
+
+        An event of an application may have the type of a document's commit, but other data. It has no references.
+        """
         entry = entry_from_item(item, self._environment.blobs, self._owner)
         try:
             return [reference for stored in stored_values(entry) if (reference := _reference(stored)) is not None]
@@ -188,7 +193,7 @@ class Marking:
             record = read_name(self._environment.index, *split_prefix(prefix))
             if record is not None and record.prefix == prefix and record.kind != "document":
                 return []
-            raise Corrupt("a commit of a document has another form", log=prefix, version=entry.version) from exc
+            raise Corrupt("the data of a document's commit are malformed", log=prefix, version=entry.version) from exc
 
     def _mark_snapshot(self, snapshot: Snapshot) -> None:
         try:
@@ -234,7 +239,7 @@ class Marking:
         self._mark_chunk(address)
 
     def _mark_chunk(self, address: bytes) -> None:
-        """Mark a chunk after all its children. So every chunk in ``seen`` was walked to its leaves."""
+        """Mark a chunk after all its children, so that ``seen`` has no chunk whose subtree is still to be walked."""
         self._mark(f"chunks/{address.hex()}")
         if len(self._seen) >= COLLECT_CHUNKS_SEEN_MAX:
             self._seen.clear()

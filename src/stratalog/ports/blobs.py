@@ -29,10 +29,11 @@ class BlobStat(msgspec.Struct, frozen=True):
 class Blobs(Protocol):
     """The contract. Safe to call from many threads and processes. A key is `/`-separated text ending in 64 hex digits.
 
-    *Atomicity*: a blob exists completely or not at all, also after a crash. *Limits*: `BLOB_BYTES_MAX` of content; a
-    larger body is stored as several blobs and a manifest. *Stored form*: one zstd frame, except in memory. The backend
-    records the codec. If people can browse the blobs, the name or a header states the codec and the kind of content
-    (`blob_kinds.py`).
+    *Atomicity*: a blob exists completely or not at all, also after a crash. *Limits*: `BLOB_BYTES_MAX` of content, and
+    `BLOB_KEY_BYTES_MAX` of a key. A larger body is stored as several blobs and a manifest. *Malformed keys*: a put
+    raises Invalid. Another call with such a key either raises Invalid or finds no blob. *Stored form*: one zstd frame,
+    except in memory. The backend records the codec. If people can browse the blobs, the name or a header states the
+    codec and the kind of content (`blob_kinds.py`).
     """
 
     def put(self, key: str, body: bytes) -> None:
@@ -88,7 +89,7 @@ def key_hash(key: str) -> bytes:
 
 
 def check_put(key: str, body: bytes) -> None:
-    """Raise Invalid or LimitExceeded for a put that breaks the contract. Every backend calls this first."""
+    """Raise Invalid or LimitExceeded for a put that breaks the contract. Every backend calls this before it writes."""
     size = len(key) if key.isascii() else len(key.encode())
     if size > BLOB_KEY_BYTES_MAX:
         raise LimitExceeded("a blob key is too long", value=size, limit=BLOB_KEY_BYTES_MAX)

@@ -252,7 +252,7 @@ def check_commit(
     blob_bytes_max: int = 0,
     encoded: Sequence[bytes] | None = None,
 ) -> None:
-    """Raise LimitExceeded or Invalid for a commit over the port's limits. Every backend calls this first.
+    """Raise LimitExceeded or Invalid for a commit over the port's limits. Every backend calls this before it commits.
 
     If the backend has already encoded the attributes of each write's item as a MessagePack map, ``encoded`` contains
     these maps. The sizes of the maps can prove that a small commit is within the limits. This check takes a third of

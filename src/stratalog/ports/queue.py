@@ -98,7 +98,7 @@ class Queue(Protocol):
 
 
 def check_send(group: str, bodies: Sequence[bytes]) -> None:
-    """Raise Invalid or LimitExceeded for a send over the port's limits. Every backend calls this first."""
+    """Raise Invalid or LimitExceeded for a send over the port's limits. Every backend calls this before it sends."""
     if not group or not bodies:
         raise Invalid("a send needs a group and at least one body", group=group)
     total = sum(map(len, bodies))
@@ -109,7 +109,7 @@ def check_send(group: str, bodies: Sequence[bytes]) -> None:
 
 
 def check_receive(limit: int, visibility_seconds: float) -> None:
-    """Raise LimitExceeded for a receive over the port's limits. Every backend calls this first."""
+    """Raise LimitExceeded for a receive over the port's limits. Every backend calls this before it receives."""
     if not 1 <= limit <= RECEIVE_MESSAGES_MAX:
         raise LimitExceeded("a receive requests too few or too many messages", value=limit, limit=RECEIVE_MESSAGES_MAX)
     if not 0 < visibility_seconds <= VISIBILITY_SECONDS_MAX:

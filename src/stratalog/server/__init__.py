@@ -52,7 +52,7 @@ line_log        a file of JSON lines, written outside the event loop
 hub             the listeners of each document in this process
 presence        the clients present in one document, sent as changes
 live            WebSocket and server-sent events
-live_right      the right to listen, checked with each heartbeat
+live_right      the right to listen, checked once in each heartbeat interval
 metrics         metrics in Prometheus's format
 home            the server's own pages: an overview, and its API
 pages           the browser client, and an application's pages

@@ -1,7 +1,7 @@
-"""Live right: the permission of a live connection, checked when it begins and again with each heartbeat.
+"""Live right: the permission of a live connection, checked when it begins and then once in each heartbeat interval.
 
-The second check comes within the first interval, earlier for some connections than for others. Many connections begin
-in the same instant after a restart of the server. Without this difference, all their checks would always coincide.
+The wait before the second check is at most one interval, and differs between connections. After a restart of the
+server, many connections begin in the same instant. Without this difference, all their checks would always coincide.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LiveRight:
 
         Raises Refused, Forbidden, and every error of the application's functions.
         """
-        # Set the time before the calls. So even a failed check is repeated only with the next heartbeat.
+        # Set the time before the calls. So even a failed check is repeated only after a wait.
         self._asked_ms = self._clock.boot_ms()
         authentication = self._service.authentication
         try:
@@ -54,9 +54,10 @@ class LiveRight:
     async def ask_again(self) -> StratalogError | None:
         """Check the right again if a check is due. Return the error for which the connection must end, or else None.
 
-        If the check fails for another reason, for example because the issuer's keys cannot be fetched, the connection
-        stays open until the next heartbeat. A connection transfers only hints and presence, and each pull has its own
-        authorisation. An expired token ends the connection at the next call, even if no check is due.
+        Only a refused token or a refused right ends the connection. If the check fails for another reason, for example
+        because the issuer's keys cannot be fetched, the connection stays open, and the check is repeated after one
+        interval. This is safe: a connection transfers only hints and presence, and each pull has its own authorisation.
+        An expired token ends the connection at the next call, even if no check is due.
         """
         if is_expired(self.principal, self._clock.wall_ms()):
             return Refused(401, "unauthenticated", "the token has expired")

@@ -130,8 +130,8 @@ def check_writer_order(log: Iterable[LoggedEntry]) -> None:
 def check_real_time(appends: Iterable[CheckedAppend], reads: Iterable[HeadRead]) -> None:
     """Check real-time order: if call A was answered before call B was sent, B returns no older state than A.
 
-    An acknowledged append at version n counts as a read of version n - 1 that was sent at the same time. The check
-    ignores other appends.
+    A read returns the state of its version. An acknowledged append at version n returns state n, and extends state
+    n - 1. So if B is an append, state n - 1 must be no older than the state of A. The check ignores other appends.
     """
     certain = [append for append in appends if append.outcome is Answered.ACKNOWLEDGED]
     sent = [(append.sent, append.version - 1) for append in certain] + [(read.sent, read.version) for read in reads]

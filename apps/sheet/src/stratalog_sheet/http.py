@@ -92,7 +92,7 @@ def show(request: Asked, sheet: Opened) -> Facts:
 
 @writing("/rename", summary="Change a sheet's title")
 async def rename(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Title]) -> Any:
-    """The change is committed as an entry. The name in the sheet's address stays."""
+    """A changed title is committed as an entry. The name in the sheet's address stays."""
     return await commit(service, turns, sheet, lambda: sheet.rename(data.title, author=signer))
 
 
@@ -124,8 +124,8 @@ async def load(
     """The response has the engine's data of version ``base``, and the entries after ``base`` up to ``version``.
 
     A browser may state that it has the data of the base ``known`` and the entries up to ``after``. ``hash`` is the hash
-    of entry ``after``. The response then has only the later entries, unless the browser is too far behind. Answers 409
-    with the code `version-lost` in the same cases as `entries`.
+    of entry ``after``. The response then has only the later entries, unless the browser is too far behind or the sheet
+    was restored. Answers 409 with the code `version-lost` in the same cases as `entries`.
     """
 
     def find() -> Response[bytes]:
@@ -153,7 +153,7 @@ def entries(sheet: Opened, after: Version, hash: Text = "") -> Any:
 
 @writing("/append", summary="Commit a message of the engine")
 async def append(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[NewMessage]) -> Any:
-    """A message that is repeated within 200 entries, and not after a restore, gets its first response again.
+    """If a message is repeated within 200 entries, without a restore in between, the first response is repeated.
 
     Answers 409 with the code `version-conflict` if the message is not based on the present revision. Answers 409 with
     `version-lost` if the sheet no longer has the version of the sender.
@@ -254,7 +254,7 @@ async def name_version(service: Served, turns: Turns, sheet: Opened, signer: Sig
 
 @writing("/restore", summary="Restore a version")
 async def restore(service: Served, turns: Turns, sheet: Opened, signer: Signer, data: JSONBody[Moment]) -> Any:
-    """The state becomes a new version. All versions stay. Engines need not be able to open the newest version."""
+    """The state becomes a new version. All versions stay. Works even if no engine can open the newest version."""
     done = await compute(turns, sheet, lambda: sheet.restore(data.version, author=signer))
     return announce(service, turns, sheet, done)
 

@@ -79,7 +79,7 @@ class PartReader:
         self.allowance = allowance
         self._canonical: dict[str, str] = {}
         self.declared: Attributes = {}
-        """The unknown namespaces that the element that begins declares."""
+        """Declarations of the namespaces missing in `PREFIXES`, made by the element whose start is being read."""
 
     def start(self, name: str, attributes: Attributes) -> None:
         """Handle the start of an element."""
@@ -115,7 +115,7 @@ class PartReader:
     def _start(self, name: str, attributes: Attributes) -> None:
         self.allowance.element()
         self.start(self._known(name), {self._known(key): value for key, value in attributes.items()})
-        # A namespace holds for its element, also if a subclass leaves out the element.
+        # The declarations belong to this element only. So drop them, also if a subclass left out the element.
         self.declared = {}
 
     def _declare(self, prefix: str | None, uri: str | None) -> None:
@@ -127,7 +127,7 @@ class PartReader:
         if known is None:
             uri, _, rest = name.partition(" ")
             local, _, prefix = rest.partition(" ")
-            if not rest:  # an attribute without a namespace
+            if not rest:  # a name without a namespace
                 local, prefix = uri, ""
             else:
                 prefix = PREFIXES.get(uri, prefix)

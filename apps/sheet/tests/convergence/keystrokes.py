@@ -47,7 +47,7 @@ class Keystrokes:
     def lost(self) -> Iterator[str]:
         """Yield a message for each lost text.
 
-        A lost text is in no list, and it is missing or in another cell without a reason that the module names.
+        A text is lost if no client lists it, it is not in its cell, and neither reason of the module's docstring holds.
         """
         for number, typed in enumerate(self._typed):
             text = self._text(typed)
@@ -65,7 +65,8 @@ class Keystrokes:
                 self.counts["across undone sheets"] += 1
             else:
                 typed_at = f"“{text}” was typed at version {typed['version']} in {cell}"
-                yield f"{typed_at}; it is in {written} at version {version}, and in no list"
+                now_at = f"version {version} wrote it to {written}" if written else "no entry wrote it"
+                yield f"{typed_at}; {now_at}, and it is in no list"
 
     def _text(self, typed: Typed) -> str:
         command = typed["command"]

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import * as people from "./people.mjs";
 
-const { agree, evaluate, goOffline, goOnline, isOpen, isSaved, move, open, send, shows, showVersion } = people;
+const { agree, evaluate, gate, goOffline, goOnline, isOpen, isSaved, move, open, send, shows, showVersion } = people;
 const { textOf, type, windowOf } = people;
 
 const UNAVAILABLE = {
@@ -277,13 +277,6 @@ async function restoreWithPendingTexts({ url, story, two }, browser, texts) {
 function isFinished(page, request) {
   const ends = ["requestfinished", "requestfailed"];
   return Promise.any(ends.map((event) => page.waitForEvent(event, (each) => each === request)));
-}
-
-/** Return a promise that `open` resolves. */
-function gate() {
-  let open;
-  const passed = new Promise((resolve) => (open = resolve));
-  return { passed, open };
 }
 
 /** Return the cells of the model that the canvas of earlier versions shows. */

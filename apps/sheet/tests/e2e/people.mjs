@@ -149,3 +149,10 @@ export async function showVersion(page, version) {
     versionViewer.version === wanted && !document.getElementById("then").hidden;
   await until(page, isShown, version);
 }
+
+/** Return a promise that `open` resolves. */
+export function gate() {
+  let open;
+  const passed = new Promise((resolve) => (open = resolve));
+  return { passed, open };
+}

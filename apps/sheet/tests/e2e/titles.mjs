@@ -6,6 +6,7 @@ import {
   WITH_WORKER,
   evaluate,
   choose,
+  gate,
   goOffline,
   isOpen,
   isSaved,
@@ -82,6 +83,44 @@ export const titles = ({ url, story, two, folder }) => ({
     await page.click("#title");
     await page.waitForFunction(() => globalThis.toasts.some((text) => text.startsWith("You are offline")));
     assert.equal(await page.locator(".retitle").count(), 0);
+  },
+
+  async escapeDoesNotHideATitleThatIsBeingSaved(browser) {
+    await make(url, story, {}, "Before");
+    const page = await person(browser, "Ada Lace");
+    await page.goto(listOf(url));
+    await page.focus(`li[data-name="${story}"] a`);
+    const request = page.waitForRequest("**/rename?*");
+    const answer = gate();
+    await page.route("**/rename?*", (route) => answer.passed.then(() => route.continue()));
+    await page.keyboard.press("F2");
+    await page.fill(".retitle", "After");
+    await page.keyboard.press("Enter");
+    await request;
+    await page.keyboard.press("Escape");
+    assert.equal(await page.locator(".retitle").count(), 1);
+    answer.open();
+    await page.waitForSelector(`li[data-name="${story}"] .title:has-text("After")`);
+    assert.equal(await page.locator(".retitle").count(), 0);
+  },
+
+  async aTitleFieldThatTheUserLeavesDuringAFailingSaveCloses(browser) {
+    await make(url, story, {}, "Before");
+    const page = await person(browser, "Ada Lace");
+    await page.goto(listOf(url));
+    await page.focus(`li[data-name="${story}"] a`);
+    const request = page.waitForRequest("**/rename?*");
+    const answer = gate();
+    await page.route("**/rename?*", (route) => answer.passed.then(() => route.abort()));
+    await page.keyboard.press("F2");
+    await page.fill(".retitle", "After");
+    await page.keyboard.press("Enter");
+    await request;
+    await page.focus("#search");
+    answer.open();
+    await page.waitForSelector(".retitle", { state: "detached" });
+    await page.waitForSelector(`li[data-name="${story}"] .title:has-text("Before")`);
+    assert.equal(await page.evaluate(() => document.activeElement.id), "search");
   },
 
   async aNewTitleIsShownOffline(browser) {

@@ -32,12 +32,14 @@ const REFUSALS = new Set(["collected", "wrong-group"]);
  * three properties is set:
  * - `resendFrom`: the server lacks the mutation with this id and all later mutations. The client sends these mutations
  *   again.
- * - `isBehind`: the server has fewer mutations than it had confirmed, as after a restore, or is another server. The
- *   client pulls, which raises the server's numbers, and pushes again. If the server is then still behind, the client
- *   continues under another id.
+ * - `isBehind`: the server has fewer mutations than it had confirmed, as after a restore. Or it is another server, or
+ *   the document is a new document under the name of a deleted document. The client pulls, and pushes again. After a
+ *   restore, the server raises at the pull the client's last number to the number that it had confirmed. If the server
+ *   is then still behind, the client continues under another id.
  * - `reset`: the client continues under another id.
  *
- * With `isBehind` or `reset`, `uncommitted(waiting)` is true for each mutation that may be sent under another id.
+ * With `isBehind` or `reset`, `uncommitted(waiting)` is true for each mutation that certainly is not and never will be
+ * committed under its id. So the client may send it under another id.
  *
  * @returns {PushDecision}
  */
@@ -54,13 +56,15 @@ export function interpretPush(client, batch, before, pushed, first) {
   if (pairs.some(([, { status }]) => status === UNKNOWN)) return { committed, isBehind: true, uncommitted };
   const gap = pairs.find(([, outcome]) => outcome.status === "gap")?.[1];
   if (!gap) return { committed };
-  if (!(gap.expected < gap.id)) throw new StratalogError("corrupt", "a gap must expect a number below its id", gap);
+  if (!Number.isInteger(gap.expected) || gap.expected >= gap.id) {
+    throw new StratalogError("corrupt", "a gap must expect a number below its id", gap);
+  }
   if (gap.expected < first.id) return { committed: [], isBehind: true, uncommitted: () => true };
   return { committed, resendFrom: gap.expected };
 }
 
-// Whether a mutation is certainly not committed. A mismatch proves this, because the number has another payload. A
-// refusal proves this only if no earlier push of the mutation is in doubt.
+// Whether a mutation is certainly not committed. A mismatch proves this: the server has committed another payload under
+// its number. A refusal proves this only if no earlier push of the mutation is in doubt.
 const isFree = ([, { status }, sent]) =>
   status === "mismatch" || ((REFUSALS.has(status) || status === UNKNOWN) && sent !== OPEN);
 

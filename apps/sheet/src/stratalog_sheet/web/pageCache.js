@@ -2,7 +2,10 @@
 
 const CACHE = "stratalog pages";
 
-/** Store the files of this page. Does nothing in a browser without service workers. */
+/**
+ * Store the files that this page has loaded, except stored files: the worker replaces these when they change. Does
+ * nothing in a browser without service workers.
+ */
 export async function cachePage() {
   if (!navigator.serviceWorker) return;
   await navigator.serviceWorker.register("/web/sheet/worker.js");

@@ -1,10 +1,11 @@
-// Retitle: edit a title in place. Enter or a loss of the focus saves the new title. Escape keeps the old title.
+// Retitle: edit a title in place. Enter or a loss of the focus saves the new title. Escape before then keeps the old
+// title.
 
 import { make, sentence, toast } from "./dom.js";
 
 const TITLE_CHARACTERS_MAX = 200;
 
-/** Edit a title in place of an element. Resolves to the result of `save(title)`; null if the title is not changed. */
+/** Edit a title in place of an element. Resolves to the result of `save(title)`; null if no title was saved. */
 export function retitle(shown, text, save) {
   const before = /** @type {HTMLElement | null} */ (document.activeElement);
   let isDone = false;
@@ -18,7 +19,7 @@ export function retitle(shown, text, save) {
       autocomplete: "off",
       spellcheck: "false",
       onkeydown: (event) => press(event),
-      onblur: () => submit(true),
+      onblur: () => submit(),
     });
     const end = (answer = null) => {
       if (isDone) return;
@@ -30,7 +31,7 @@ export function retitle(shown, text, save) {
       if (hadFocus && before?.isConnected) before.focus();
       resolve(answer);
     };
-    const submit = async (isLeft) => {
+    const submit = async () => {
       const title = input.value.trim();
       if (isDone || input.readOnly) return;
       if (!title || title === text) return end();
@@ -41,14 +42,15 @@ export function retitle(shown, text, save) {
         toast(sentence(error), true);
         input.readOnly = false;
         // After an error, the input stays open only if the input still has the focus.
-        if (isLeft && document.activeElement !== input) end();
+        if (document.activeElement !== input) end();
       }
     };
     const press = (event) => {
       event.stopPropagation();
       if (event.isComposing) return;
-      if (event.key === "Enter") submit(false);
-      if (event.key === "Escape") end();
+      if (event.key === "Enter") submit();
+      // While a title is saved, Escape cannot keep the old title.
+      if (event.key === "Escape" && !input.readOnly) end();
     };
     shown.hidden = true;
     shown.after(input);
