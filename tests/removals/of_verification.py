@@ -481,9 +481,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B769",
         (
             Edit(
-                "src/stratalog/log/verification.py",
-                "*(TypeError, AttributeError, ValueError, LookupError, ArithmeticError, ",
-                "*(",
+                "src/stratalog/ports/stored_attributes.py",
+                "    except msgspec.ValidationError as exc:\n",
+                "    except KeyError as exc:\n",
             ),
         ),
         (
@@ -492,6 +492,7 @@ REMOVALS: tuple[Removal, ...] = (
             "tests/maintenance/test_verification.py::test_a_record_floor_with_a_value_of_another_type_or_range_is_a_finding",
             "tests/maintenance/test_verification.py::test_a_snapshot_with_a_value_of_another_type_is_a_finding",
         ),
+        raises=("ValidationError",),
     ),
     Removal(
         "B769",
@@ -527,7 +528,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/damage.py",
-                "isinstance(value, int) and not 0 <= value <= VERSION_MAX",
+                "letter in RANGES and value not in RANGES[letter]",
                 "value is None",
             ),
         ),
@@ -594,5 +595,48 @@ REMOVALS: tuple[Removal, ...] = (
         "B774",
         (Edit("src/stratalog/records/history.py", "        check_superseded(environment, name, latest)\n", ""),),
         ("tests/maintenance/test_verification.py::test_a_record_that_lost_all_kept_versions_is_reported",),
+    ),
+    Removal(
+        "B810",
+        (
+            Edit(
+                "src/stratalog/ports/stored_attributes.py",
+                "    except msgspec.ValidationError as exc:\n",
+                "    except KeyError as exc:\n",
+            ),
+        ),
+        (
+            "tests/maintenance/test_damaged_values.py::test_a_value_of_another_type_or_range_is_damage_for_each_read",
+            "tests/maintenance/test_damaged_values.py::test_the_error_of_a_read_of_a_log_names_the_item_and_the_fault",
+        ),
+    ),
+    Removal(
+        "B811",
+        (Edit("src/stratalog/documents/fold.py", "                check_form(event, entry.version)\n", ""),),
+        ("tests/maintenance/test_damaged_values.py::test_a_commit_of_another_form_is_damage_of_its_version",),
+    ),
+    Removal(
+        "B812",
+        (
+            Edit(
+                "src/stratalog/log/entries.py",
+                "    if upcasters:\n        events = tuple(_upcast(event, upcasters) for event in events)\n",
+                "    try:\n        events = tuple(_upcast(event, upcasters or {}) for event in events)\n"
+                '    except KeyError as exc:\n        raise Corrupt("an item is not an entry") from exc\n',
+            ),
+        ),
+        ("tests/maintenance/test_damaged_values.py::test_an_error_of_an_upcaster_is_no_damage",),
+    ),
+    Removal(
+        "B812",
+        (
+            Edit(
+                "src/stratalog/log/verification.py",
+                "DAMAGE_ERRORS = (Corrupt, NotFound, Invalid, LimitExceeded)",
+                "DAMAGE_ERRORS = (Corrupt, NotFound, Invalid, LimitExceeded, TypeError)",
+            ),
+        ),
+        ("tests/maintenance/test_damaged_values.py::test_an_error_of_the_code_that_visits_an_entry_is_no_damage",),
+        raises=("AttributeError",),
     ),
 )

@@ -238,9 +238,9 @@ def _read_values(document: Document, rebuilt: Verified) -> None:
                 read.add(reference.content_hash)
 
 
-def _finding(error: Exception) -> Finding:
+def _finding(error: StratalogError) -> Finding:
     """Return the finding of a fault outside the chain, for example in a snapshot."""
-    details = error.details if isinstance(error, StratalogError) else {}
+    details = error.details
     version = details.get("version", 0)
     number = version if isinstance(version, int) else 0
     damage = damage_of(number, error)
