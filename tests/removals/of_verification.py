@@ -539,7 +539,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/inspection.py",
-                """                around = repair_store(store, dry_run=dry_run)
+                """            is_finished = True
         finally:
 """,
                 """                around = repair_store(store, dry_run=dry_run)

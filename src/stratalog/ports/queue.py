@@ -75,7 +75,8 @@ class Queue(Protocol):
 
         This time may be later than the end of the present visibility timeout. Some services hide a message for at most
         `VISIBILITY_SECONDS_MAX` after its receive, so a longer time counts as this limit. Return False, and change
-        nothing, if the receipt is no longer valid. Raises Unavailable: nothing changed. Raises OutcomeUnknown: call again.
+        nothing, if the receipt is no longer valid. Raises Unavailable: nothing changed. Raises OutcomeUnknown: call
+        again.
         """
         ...
 
