@@ -29,6 +29,7 @@ from stratalog.keys import (
     record_partition,
     snapshots_partition,
 )
+from stratalog.log import Log
 from stratalog.log.segments import list_segments
 from stratalog.maintenance.inspection import HistoryInspection, inspect_history
 from stratalog.maintenance.verification import HistoryName
@@ -357,6 +358,28 @@ def test_an_error_does_not_hide_the_results_of_a_repair(budget: Run) -> None:
     assert "log not found" in result.stderr
 
 
+def test_an_error_before_any_result_of_a_repair_is_the_whole_answer(budget: Run) -> None:
+    result = budget("repair", "acme/typo", code=3)
+    assert result.stdout == ""
+    assert "log not found" in result.stderr
+
+
+def test_versions_are_listed_although_the_floor_rises_meanwhile(budget: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    floor = Log.floor
+
+    def rising(log: Log) -> int:
+        before = floor(log)
+        monkeypatch.setattr(Log, "floor", floor)
+        with stratalog.open("store") as store:
+            document = store.document("acme", "budget")
+            document.forget_below(document.version)
+        floor(log)  # any later read by the handle meets the risen floor, also in a log of one segment
+        return before
+
+    monkeypatch.setattr(Log, "floor", rising)
+    budget("log", "acme/budget")
+
+
 def test_a_repair_continues_after_a_history_whose_floor_keeps_rising(
     budget: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -403,6 +426,13 @@ def test_a_put_that_expects_a_forgotten_version_is_a_conflict(budget: Run) -> No
     shown = budget("records", "put", "acme/report", "-", "--expected", "3", typed="four").stdout
     assert "at version 4, 4 B" in shown
     assert "nothing was stored" not in shown
+
+
+def test_a_put_of_the_bytes_of_the_version_after_the_expected_one_says_that_nothing_was_stored(budget: Run) -> None:
+    for text in ("one", "two"):
+        budget("records", "put", "acme/report", "-", typed=text)
+    shown = budget("records", "put", "acme/report", "-", "--expected", "1", typed="two").stdout
+    assert shown == "acme/report is at version 2, 3 B; it already had these bytes, so nothing was stored\n"
 
 
 def test_a_checkpoint_is_signed_and_proven_later(budget: Run) -> None:

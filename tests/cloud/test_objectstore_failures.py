@@ -253,6 +253,24 @@ def test_a_list_whose_response_is_not_a_list_is_tried_again(store: Callable, fir
     assert [stat.key for stat in blobs.list("organisation/")] == [KEY]
 
 
+@pytest.mark.parametrize(
+    ("stated", "malformed"),
+    [
+        (b"<Size>5</Size>", b"<Size>five</Size>"),
+        (b"<Size>5</Size>", b""),
+        (b"2026-11-21T00:00:00.000Z", b"yesterday"),
+        (b"<LastModified>2026-11-21T00:00:00.000Z</LastModified>", b""),
+    ],
+)
+def test_a_list_with_a_malformed_size_or_time_is_unavailable(store: Callable, stated: bytes, malformed: bytes) -> None:
+    reply = versions((KEY, "v1", True))
+    assert stated in reply.body
+    blobs, _, _ = store(
+        VERSIONED, Reply(body=reply.body.replace(stated, malformed)), policy=RequestPolicy(seconds_max=0)
+    )
+    assert isinstance(raised(lambda: list(blobs.list("organisation/"))), Unavailable)
+
+
 def test_a_list_that_is_never_a_list_is_unavailable(store: Callable) -> None:
     blobs, _, _ = store(VERSIONED, PAGE, policy=RequestPolicy(seconds_max=0))
     assert isinstance(raised(lambda: list(blobs.list("organisation/"))), Unavailable)

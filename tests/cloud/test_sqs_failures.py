@@ -13,6 +13,7 @@ from stratalog.backends.boto import aws_client
 from stratalog.backends.service_request import RequestPolicy
 from stratalog.backends.sqs import SqsQueue
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
+from stratalog.limits import VISIBILITY_SECONDS_MAX
 from stratalog.ports.queue import Message
 from stratalog.testing.clock import ManualClock
 from tests.cloud.failing import Failing, Reply, failing
@@ -214,6 +215,23 @@ def test_a_failed_move_to_the_dead_letters_is_repeated_later_under_the_same_id(m
     dead = [msgspec.json.decode(service.requests[position].body) for position in (1, 3)]
     assert [batch["Entries"][0]["MessageDeduplicationId"] for batch in dead] == ["id", "id"]
     assert all(batch["QueueUrl"].endswith("dead.fifo") for batch in dead)
+
+
+def test_a_release_for_longer_than_sqs_allows_hides_the_message_for_as_long_as_possible(make: Make) -> None:
+    queue, service, clock = make(received(1), answer({}), answer({}))
+    (message,) = queue.receive(visibility_seconds=3600)
+    clock.sleep(600)
+    assert queue.release(message, after_seconds=2 * VISIBILITY_SECONDS_MAX)
+    clock.sleep(600)
+    assert queue.release(message, after_seconds=2 * VISIBILITY_SECONDS_MAX)
+    hidden = [msgspec.json.decode(request.body)["VisibilityTimeout"] for request in service.requests[1:]]
+    assert hidden == [VISIBILITY_SECONDS_MAX - 600, VISIBILITY_SECONDS_MAX - 1200]
+
+
+def test_a_receive_whose_count_is_no_number_is_unavailable(make: Make) -> None:
+    reply = received(1)
+    queue, _, _ = make(Reply(headers=reply.headers, body=reply.body.replace(b'"1"', b'"one"')))
+    assert isinstance(raised(queue.receive), Unavailable)
 
 
 def received(receives: int) -> Reply:

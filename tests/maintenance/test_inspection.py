@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import stratalog
-from stratalog.backends.memory import MemoryBlobs, MemoryIndex
+from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
 from stratalog.codec import PLAIN, sha256
 from stratalog.documents import Document
 from stratalog.documents.projections import Projection
@@ -31,13 +31,13 @@ from stratalog.keys import (
     record_key,
     record_partition,
 )
-from stratalog.log import Event, fork_log
+from stratalog.log import Event, create_log, delete_log, fork_log, open_log
 from stratalog.log.retention import forget_segment, raise_floor
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
 from stratalog.log.verification import verify_log
-from stratalog.maintenance.damage import SHAPES, DamageList, item_key, shape_fault
+from stratalog.maintenance.damage import SHAPES, DamageList, StoredDamage, item_key, shape_fault
 from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspected_histories, look
 from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex
 from stratalog.maintenance.verification import HistoryName, HistoryReport, verify_history
@@ -46,6 +46,8 @@ from stratalog.ports.scratch import Scratch
 from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
 from tests.damage import CUT, DAMAGES, FLIP, LOSE, damage_blob
+from tests.documents.helpers import World
+from tests.interleaving import interleaved
 from tests.maintenance.damage_sweep import FolderPlace, MemoryPlace, inspect_all, sweep
 from tests.maintenance.full_store import full_store
 from tests.maintenance.unnoticed import DELETED, UNNOTICED, UNNOTICED_BY_STATE
@@ -524,3 +526,20 @@ def test_an_inspection_up_to_a_version_before_its_fork_point_or_floor_is_refused
         report = inspect(store, HistoryName("log", "acme", name), upto)
         assert report.chain is not None
         assert report.chain.version == upto
+
+
+def test_a_log_that_is_deleted_and_created_again_during_an_inspection_is_inspected_anew() -> None:
+    def made() -> World:
+        world = World()
+        create_log(world.environment, "acme", "log").append([Event("seen", 1)])
+        return world
+
+    def inspected(world: World) -> tuple[StoredDamage, ...]:
+        store = stratalog.Store(world.open_environment(), MemoryQueue(world.clock))
+        return inspect_history(store, HistoryName("log", "acme", "log")).damages
+
+    def replace(world: World) -> None:
+        delete_log(open_log(world.environment, "acme", "log"))
+        create_log(world.environment, "acme", "log").append([Event("seen", 2)])
+
+    assert set(interleaved(made, inspected, replace)) == {()}

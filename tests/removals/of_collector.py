@@ -286,8 +286,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/marks.py",
-                "        except DAMAGE_ERRORS as exc:\n",
-                "        except () as exc:\n",
+                "        except Corrupt:\n            prefix = ",
+                "        except ():\n            prefix = ",
             ),
         ),
         (

@@ -164,11 +164,13 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/marks.py",
-                "mutations, patch, *_ = event.data",
-                "mutations, patch, _bindings, _fields_bytes = event.data",
+                "        commit = commit_of(event, entry.version)\n",
+                "        _mutations, _patch, _bindings, _fields_bytes = event.data\n"
+                "        commit = commit_of(event, entry.version)\n",
             ),
         ),
         ("tests/maintenance/test_verification.py::test_a_collection_after_a_merge_retains_every_blob",),
+        raises=("ValueError",),
     ),
     Removal(
         "B50",
@@ -255,8 +257,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 ENTRIES,
-                "    except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:",
-                "    except (KeyError, msgspec.DecodeError) as exc:",
+                "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:",
+                "    except msgspec.DecodeError as exc:",
             ),
         ),
         ("tests/log/test_read.py::test_a_flipped_bit_in_a_text_of_an_entry_is_corrupt",),
@@ -266,8 +268,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 ENTRIES,
-                "    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):\n",
-                "    except (KeyError, msgspec.DecodeError):\n",
+                "    except (KeyError, TypeError, msgspec.DecodeError, UnicodeDecodeError):\n",
+                "    except (KeyError, TypeError, msgspec.DecodeError):\n",
             ),
         ),
         ("tests/log/test_read.py::test_a_flipped_bit_in_a_text_of_an_entry_is_corrupt",),

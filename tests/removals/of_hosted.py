@@ -100,4 +100,35 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(POSTGRES_CONNECTIONS, "        connection.end_transaction()\n", ""),),
         ("tests/postgres/test_sessions.py::test_a_failed_transaction_logs_nothing",),
     ),
+    Removal(
+        "B817",
+        (
+            Edit(
+                "src/stratalog/backends/sqs.py",
+                "seconds = min(hidden_seconds(after_seconds), self._seconds_left(message))",
+                "seconds = after_seconds",
+            ),
+        ),
+        (
+            "tests/cloud/test_sqs_failures.py::test_a_release_for_longer_than_sqs_allows_hides_the_message_for_as_long_as_possible",
+        ),
+    ),
+    Removal(
+        "B818",
+        (
+            Edit(
+                "src/stratalog/backends/boto.py",
+                "    except ValueError as exc:  # boto3 raises",
+                "    except ZeroDivisionError as exc:  # boto3 raises",
+            ),
+        ),
+        ("tests/cloud/test_objectstore_failures.py::test_a_list_with_a_malformed_size_or_time_is_unavailable",),
+        raises=("ValueError",),
+    ),
+    Removal(
+        "B819",
+        (Edit("src/stratalog/backends/sqs.py", "    if not is_decimal(text):\n", "    if not text:\n"),),
+        ("tests/cloud/test_sqs_failures.py::test_a_receive_whose_count_is_no_number_is_unavailable",),
+        raises=("ValueError",),
+    ),
 )

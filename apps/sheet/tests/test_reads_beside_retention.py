@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stratalog.log import Event, Log, create_log, open_log
 from stratalog.log.retention import raise_floor
+from stratalog_sheet.history import Labels
 from stratalog_sheet.retention import read_retained
 from tests.documents.helpers import World
 from tests.interleaving import interleaved
@@ -29,3 +32,18 @@ def test_kept_entries_are_read_although_the_floor_rises_again_during_the_read() 
 
     assert set(interleaved(grown, retained, lambda world: raise_floor(opened(world), 6))) == {3, 7}
     assert read_retained(opened(grown()), 0, 2) == []
+
+
+def test_labels_are_read_although_the_floor_rises_twice_during_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, floor, rises = grown(), Log.floor, iter((5, 7, 9))
+    handles: list[Log] = []
+
+    def rising(log: Log) -> int:
+        before = floor(log)
+        if log in handles and (risen := next(rises, None)) is not None:
+            raise_floor(opened(world), risen)
+        return before
+
+    monkeypatch.setattr(Log, "floor", rising)
+    handles.append(opened(world))
+    assert Labels(handles[0]).read() == []

@@ -9,13 +9,13 @@ import delays the start of a process.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from stratalog.backends.service_request import RequestPolicy, Retryable
 from stratalog.errors import OutcomeUnknown, Unavailable
 
-__all__ = ["THROTTLES", "RequestRefused", "aws_client", "once"]
+__all__ = ["THROTTLES", "RequestRefused", "aws_client", "field_of", "once"]
 
 T = TypeVar("T")
 
@@ -74,6 +74,14 @@ def aws_client(service: str, session: Any, endpoint: str, policy: RequestPolicy)
     return session.client(service, region_name=region, endpoint_url=endpoint or None, config=config)
 
 
+def field_of(service: str, part: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    """Return a field of a response, which must have the type ``kind``. Raises Unavailable for a bad response."""
+    value = part.get(name)
+    if not isinstance(value, kind):
+        raise Unavailable(f"the response is not one of {service}", field=name)
+    return value
+
+
 def once(service: str, call: Callable[[], T], *, writes: bool, field: str = "") -> T:
     """Make one request and return its response, which must have a value in ``field``, if that is given.
 
@@ -105,5 +113,7 @@ def once(service: str, call: Callable[[], T], *, writes: bool, field: str = "") 
         raise Retryable(Unavailable(f"{service} cannot be reached", reason=str(exc))) from exc
     except lost as exc:
         raise Retryable(unknown(f"the response of {service} was lost", reason=str(exc))) from exc
+    except ValueError as exc:  # boto3 raises it for a number or a time in a response that is none
+        raise Retryable(unknown(f"the response is not one of {service}", reason=str(exc))) from exc
     except exceptions.BotoCoreError as exc:
         raise RequestRefused(f"the request to {service} cannot be sent", type(exc).__name__, str(exc)) from exc

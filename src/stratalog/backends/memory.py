@@ -12,7 +12,7 @@ from stratalog.errors import Closed, ConditionFailed, NotFound
 from stratalog.limits import BLOB_ROW_BYTES_MAX
 from stratalog.ports.blobs import Blobs, BlobStat, check_put, verified
 from stratalog.ports.index import NO_BLOBS, Delete, Item, Put, Write, check_commit, holds, no_turn
-from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
+from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send, hidden_seconds
 from stratalog.process_fork import close_in_child
 
 __all__ = ["MemoryBlobs", "MemoryIndex", "MemoryQueue"]
@@ -249,7 +249,7 @@ class MemoryQueue:
             queued = self._find(message)
             if queued is None:
                 return False
-            queued.hidden_until_ms = self._clock.boot_ms() + int(after_seconds * 1000)
+            queued.hidden_until_ms = self._clock.boot_ms() + int(hidden_seconds(after_seconds) * 1000)
             return True
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:

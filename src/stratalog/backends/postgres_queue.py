@@ -14,7 +14,7 @@ from stratalog.backends.postgres_connections import Connection, PostgresConnecti
 from stratalog.clock import Clock, new_id
 from stratalog.errors import Closed
 from stratalog.limits import GRACE_SECONDS, VISIBILITY_SECONDS_MAX
-from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
+from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send, hidden_seconds
 
 __all__ = ["PostgresQueue"]
 
@@ -102,7 +102,7 @@ class PostgresQueue:
         return self._settle(message, ACKNOWLEDGE)
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
-        return self._settle(message, RELEASE, int(after_seconds * 1000))
+        return self._settle(message, RELEASE, int(hidden_seconds(after_seconds) * 1000))
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
         last = last_number(after)

@@ -6,10 +6,11 @@ The module uses boto3, since obstore has no such requests.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
-from stratalog.backends.boto import RequestRefused, once
+from stratalog.backends.boto import RequestRefused, field_of, once
 from stratalog.backends.service_request import RequestPolicy, Retryable, send_request, wait_until_ready
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, Unavailable
@@ -165,17 +166,20 @@ class S3Versions:
         """
         from email.utils import parsedate_to_datetime  # slow to import, and few processes list a bucket
 
-        theirs = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp()
+        date = answer["ResponseMetadata"]["HTTPHeaders"].get("date", "")
+        try:
+            theirs = parsedate_to_datetime(date).timestamp()
+        except (ValueError, TypeError) as exc:
+            raise Unavailable("the response of the object store has no valid date", date=date) from exc
         skew = self._clock.wall_ms() / 1000 - theirs
         if abs(skew) > SKEW_SECONDS_MAX:
             raise Unavailable("this machine's clock differs from the object store's", seconds=round(skew))
 
     def _stat(self, version: Any) -> BlobStat:
-        modified_ms = int(version["LastModified"].timestamp()) * 1000
-        key = version["Key"].removeprefix(self._base)
-        if version["VersionId"] == NULL:
-            return BlobStat(key, version["Size"], modified_ms, f"{version['ETag']}-{modified_ms}")
-        return BlobStat(key, version["Size"], modified_ms, version["VersionId"])
+        field = partial(field_of, "the object store", version)
+        modified_ms = int(field("LastModified", datetime).timestamp()) * 1000
+        key, size, id = field("Key", str).removeprefix(self._base), field("Size", int), field("VersionId", str)
+        return BlobStat(key, size, modified_ms, f"{field('ETag', str)}-{modified_ms}" if id == NULL else id)
 
     def _request(self, operation: str, call: Callable[[], T], *, writes: bool = False, field: str = "") -> T:
         def attempt() -> T:

@@ -15,7 +15,7 @@ from stratalog.backends.message_ids import last_number, message_id
 from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.clock import Clock, new_id
 from stratalog.limits import VISIBILITY_SECONDS_MAX
-from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
+from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send, hidden_seconds
 
 __all__ = ["SqliteQueue"]
 
@@ -86,7 +86,7 @@ class SqliteQueue:
         return self._settle(ACKNOWLEDGE, message)
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
-        return self._settle(RELEASE, message, int(after_seconds * 1000))
+        return self._settle(RELEASE, message, int(hidden_seconds(after_seconds) * 1000))
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
         last = last_number(after)

@@ -27,10 +27,11 @@ from stratalog.backends.boto import RequestRefused, once
 from stratalog.backends.service_request import RequestPolicy, Retryable, send_request
 from stratalog.backends.sqs_setup import RETENTION_SECONDS
 from stratalog.clock import Clock, Observation, new_id
+from stratalog.codec import is_decimal
 from stratalog.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
 from stratalog.limits import QUEUE_RECEIVES_MAX, VISIBILITY_SECONDS_MAX
 from stratalog.ports.meter import Meter
-from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send
+from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send, hidden_seconds
 from stratalog.process_fork import close_in_child
 
 __all__ = ["SqsQueue", "messages_of_event"]
@@ -113,7 +114,7 @@ class SqsQueue:
             records = self._receive(self._url, limit, visibility_seconds, self._wait_seconds)
             given = self.move_dead([_message(record) for record in records])
             for message in given:
-                self._remember(message.receipt, _VisibilityTimeout(seen, visibility_seconds))
+                self._remember(message.receipt, _VisibilityTimeout(seen, visibility_seconds, seen))
             # If all received messages became dead letters, receive again, since [] means that no message is ready.
             if given or not records:
                 return given
@@ -136,8 +137,9 @@ class SqsQueue:
 
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
         self._check_open()
-        call = partial(self._client.change_message_visibility, VisibilityTimeout=math.ceil(after_seconds))
-        return self._settle("ChangeMessageVisibility", message, call, after_seconds)
+        seconds = min(hidden_seconds(after_seconds), self._seconds_left(message))
+        call = partial(self._client.change_message_visibility, VisibilityTimeout=math.ceil(seconds))
+        return self._settle("ChangeMessageVisibility", message, call, seconds)
 
     def dead_letters(self, *, after: str = "") -> Iterator[DeadMessage]:
         """List the dead letters, sorted by id. The whole list is in memory.
@@ -241,8 +243,15 @@ class SqsQueue:
             if exc.reason not in STALE:
                 raise
             return False
-        self._remember(message.receipt, _VisibilityTimeout(seen, seconds))
+        received = seen if timeout is None else timeout.received
+        self._remember(message.receipt, _VisibilityTimeout(seen, seconds, received))
         return True
+
+    def _seconds_left(self, message: Message) -> int:
+        """Return how long SQS can hide a message from now on: it refuses a time over 12 hours after the receive."""
+        timeout = self._timeouts.get(message.receipt)
+        age = timeout.received.age_seconds() if timeout is not None else 0
+        return max(VISIBILITY_SECONDS_MAX - math.ceil(age), 0)
 
     def _remember(self, receipt: str, timeout: _VisibilityTimeout) -> None:
         """Remember how long a receipt is valid. Above `TIMEOUTS_MAX`, forget the oldest, which only SQS then checks."""
@@ -255,7 +264,7 @@ class SqsQueue:
         message = _message(record)
         receives = record.get("MessageAttributes", {}).get("receives", {}).get("StringValue", "")
         receives = int(receives) if RECEIVES.fullmatch(receives) else self._receives_max
-        sent_ms = int(record["Attributes"]["SentTimestamp"])
+        sent_ms = _count(record["Attributes"], "SentTimestamp")
         return DeadMessage(message.id, message.group, message.body, receives, sent_ms)
 
     def _let_go(self, receipts: Sequence[str]) -> None:
@@ -296,6 +305,8 @@ class _VisibilityTimeout(msgspec.Struct, frozen=True):
 
     seen: Observation
     seconds: float
+    received: Observation
+    """Taken before the message was received, as far as this process knows."""
 
 
 def _entry(group: str, body: bytes, id: str, **attributes: str) -> dict[str, Any]:
@@ -318,7 +329,7 @@ def _message(record: Any) -> Message:
         id=attributes["MessageDeduplicationId"],
         group=group,
         body=_body(record["Body"]),
-        receives=int(attributes["ApproximateReceiveCount"]),
+        receives=_count(attributes, "ApproximateReceiveCount"),
         receipt=record["ReceiptHandle"],
     )
 
@@ -360,6 +371,14 @@ def _body(text: str) -> bytes:
         return b"" if text == EMPTY else b64decode(text, validate=True)
     except ValueError:
         return text.encode()
+
+
+def _count(attributes: Mapping[str, str], name: str) -> int:
+    """Return a number among the attributes of a record. Raises Unavailable for a reply that does not have it."""
+    text = attributes.get(name, "")
+    if not is_decimal(text):
+        raise Unavailable("the response is not one of SQS", field=name, value=text)
+    return int(text)
 
 
 def _text(value: str) -> dict[str, str]:

@@ -33,7 +33,7 @@ from stratalog.maintenance.damage import item_key, shape_fault
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Item, required
 from stratalog.records.floor import FLOOR_SORT, Floor, floor_from_item
-from stratalog.records.versions import BEFORE_VERSIONS, decode_ref, latest_item
+from stratalog.records.versions import BEFORE_VERSIONS, decode_ref, unchecked_latest_item
 
 __all__ = ["RecordsBackup"]
 
@@ -118,7 +118,7 @@ class RecordsBackup:
         blobs_row = f"{BLOBS_ROW}{owner}"
         gaps, complete = Gaps(), dict[str, Item]()
         for _ in range(ATTEMPTS_MAX):
-            latest = latest_item(self._index, partition)
+            latest = unchecked_latest_item(self._index, partition)
             if latest is None:
                 raise Corrupt("a listed record has no version", organisation=self._organisation, record=id)
             versions = _Versions(self._items(partition, latest, complete))

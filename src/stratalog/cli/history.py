@@ -11,6 +11,7 @@ from stratalog.cli.output import dim, local_time, note, print_json, short
 from stratalog.cli.session import Session, command
 from stratalog.codec import encode
 from stratalog.documents.history import Difference, KeyChange, Version
+from stratalog.log.retained_entries import above_floor
 
 __all__ = ["COMMANDS"]
 
@@ -34,8 +35,13 @@ def log(session: Session, document: str, after: str | None, upto: str | None, li
     opened = session.document(document)
     last = version_of(opened, upto)
     last = opened.version if last is None else last
-    start = max(opened.log.floor(), version_of(opened, after) or 0, last - limit if limit else 0)
-    versions = sorted(opened.versions(start, max(last, start)), key=lambda version: -version.version)
+    start = max(version_of(opened, after) or 0, last - limit if limit else 0)
+
+    def read(floor: int) -> list[Version]:
+        first = max(floor, start)
+        return list(opened.versions(first, max(last, first)))
+
+    versions = sorted(above_floor(opened.log, read), key=lambda version: -version.version)
     session.answer_list(((version, _version_row(version)) for version in versions), "no versions", right=[0])
 
 

@@ -162,6 +162,7 @@ def _add_unread(session: Session, history: HistoryName, error: VersionForgotten,
 def show_repair(session: Session, named: Iterable[HistoryName] | None, dry_run: bool) -> None:
     """Repair the named histories, or the whole store for None. Raises Failed if damage remains, see `shown_results`."""
     store, repairs, around = session.open(), RepairResults(), RepairReport()
+    is_finished = False
     with shown_results(session) as results:
         try:
             with progress("repairing", None) as step:
@@ -169,12 +170,15 @@ def show_repair(session: Session, named: Iterable[HistoryName] | None, dry_run: 
                 repair_histories(store, histories, repairs, dry_run=dry_run, of_store=named is None)
             if named is None:
                 around = repair_store(store, dry_run=dry_run)
+            is_finished = True
         finally:
             for history, error in repairs.unread.items():
                 _add_unread(session, history, error, results)
             report = repairs.report()
             remaining = [*report.remaining, *around.remaining]
-            _show_repaired(session, [*report.repaired, *around.repaired], remaining, dry_run)
+            repaired = [*report.repaired, *around.repaired]
+            if is_finished or repaired or remaining:  # an error before any result is the whole answer
+                _show_repaired(session, repaired, remaining, dry_run)
             results.add_damages(remaining)
 
 

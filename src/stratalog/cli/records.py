@@ -62,9 +62,8 @@ def put(
     """
     handle, id = _open(session, record)
     metadata = parse_arguments(meta) if meta else None
-    # With a write id of its own, the version of this put differs from an earlier version with the same bytes. A put
-    # with --expected needs none: its version follows the expected one.
-    write_id = new_id(SystemClock()) if write_id is None and expected is None else write_id
+    # With a write id of its own, the version of this put differs from an earlier version with the same bytes.
+    own_id = new_id(SystemClock()) if write_id is None else write_id
     source_ms = None if source_time is None else milliseconds(source_time)
     with nullcontext(standard_input()) if file == "-" else Path(file).open("rb") as source:
         stored = handle.put(
@@ -73,10 +72,10 @@ def put(
             expected=expected,
             metadata=metadata,
             source_time_ms=source_ms,
-            write_id=write_id,
+            write_id=own_id,
+            write_id_is_new=write_id is None,
         )
-    is_new = stored.version != expected if write_id is None else stored.write_id == write_id
-    unchanged = "" if is_new else "; it already had these bytes, so nothing was stored"
+    unchanged = "" if stored.write_id == own_id else "; it already had these bytes, so nothing was stored"
     line = f"{record} is at version {stored.version}, {size_text(stored.size)}{unchanged}"
     session.answer(_plain(record, stored), line)
 

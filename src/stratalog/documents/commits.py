@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any, TypeVar
+
 import msgspec
 
-from stratalog.errors import Redacted, Unsupported
+from stratalog.errors import Corrupt, Redacted, Unsupported
 from stratalog.log import Entry, Event
+from stratalog.ports.stored_attributes import StoredVersion
 from stratalog.protocol.messages import payload_hash
 
 __all__ = [
@@ -22,9 +25,13 @@ __all__ = [
     "PatchRow",
     "Recorded",
     "Resume",
+    "check_form",
     "check_schema",
+    "commit_of",
     "read_commit",
 ]
+
+T = TypeVar("T")
 
 COMMIT = "commit"
 COLLECT = "collect"
@@ -62,7 +69,7 @@ class PatchRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One key changed by an entry."""
 
     key: str
-    value: bytes | None
+    value: Annotated[bytes, msgspec.Meta(min_length=1)] | None
     """The value as stored in the slot; None if the key was deleted."""
 
     before: int
@@ -131,7 +138,7 @@ class Resume(msgspec.Struct, frozen=True, array_like=True):
 def read_commit(entry: Entry) -> Commit:
     """Return the commit of an entry. Raises Redacted, and Unsupported for a commit that a newer Stratalog wrote.
 
-    An entry of another type changes no key; its commit is empty.
+    An entry of another type changes no key; its commit is empty. Raises Corrupt for a commit of another form.
     """
     if entry.redacted:
         raise Redacted("the version is redacted", version=entry.version)
@@ -139,10 +146,45 @@ def read_commit(entry: Entry) -> Commit:
     if event.type != COMMIT:
         return Commit()
     check_schema(event)
-    return msgspec.convert(event.data, Commit)
+    return commit_of(event, entry.version)
+
+
+def commit_of(event: Event, version: int) -> Commit:
+    """Return the data of a ``commit`` event of entry ``version``. Raises Corrupt for data of another form."""
+    return _in_form(event, Commit, version)
 
 
 def check_schema(event: Event) -> None:
     """Raise Unsupported for an event that a newer Stratalog wrote."""
     if event.schema != 1 or event.type not in (BASE, COMMIT, COLLECT, FLOOR, RESUME):
         raise Unsupported("a document's entry has an unknown type or schema", type=event.type, schema=event.schema)
+
+
+def check_form(event: Event, version: int) -> None:
+    """Raise Corrupt if the data of an event of a document's entry ``version`` has not the form of its type."""
+    _in_form(event, _FORMS[event.type], version)
+
+
+def _in_form(event: Event, form: type[T], version: int) -> T:
+    try:
+        return msgspec.convert(event.data, form, builtin_types=(bytes,))
+    except msgspec.ValidationError as exc:
+        raise Corrupt(
+            "an event of a document has another form than its type", type=event.type, version=version, reason=str(exc)
+        ) from exc
+
+
+class _Collected(msgspec.Struct, frozen=True, array_like=True):
+    """The data of a ``collect`` event: (client, group) of each collected client, and the collected groups."""
+
+    clients: tuple[tuple[str, str], ...]
+    groups: tuple[str, ...]
+
+
+_FORMS: dict[str, Any] = {
+    COMMIT: Commit,
+    COLLECT: _Collected,
+    FLOOR: StoredVersion,
+    BASE: tuple[StoredVersion, bytes],
+    RESUME: Resume,
+}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from stratalog.arguments import check_class
 from stratalog.errors import ConditionFailed, HistoryChanged, LimitExceeded, VersionForgotten
 from stratalog.keys import checkpoints_partition, escape
@@ -12,8 +14,14 @@ from stratalog.log import Entry, Log
 from stratalog.log.commit import commit_once
 from stratalog.log.head import Head
 from stratalog.ports.index import Absent, Condition, Equals, Item, Put, Write
+from stratalog.ports.stored_attributes import StoredVersion, read_attributes
 
 __all__ = ["Projection"]
+
+
+class _StoredCheckpoint(msgspec.Struct, frozen=True, gc=False):
+    v: StoredVersion
+    h: bytes
 
 
 class Projection:
@@ -77,9 +85,8 @@ class Projection:
         item = self._log.environment.index.get(self._partition, self._sort)
         if item is None:
             return 0, b""
-        hash = item.attributes["h"]
-        assert isinstance(hash, bytes)
-        return int(item.attributes["v"]), hash
+        stored = read_attributes(item, _StoredCheckpoint, "a checkpoint of a projection")
+        return stored.v, stored.h
 
     def _check_continues(self, checkpoint: int, hash: bytes, head_version: int) -> None:
         """Raise HistoryChanged if the log does not have ``hash`` at the checkpoint.

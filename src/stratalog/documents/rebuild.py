@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from stratalog.arguments import check_class
-from stratalog.documents.commits import BASE
+from stratalog.documents.commits import BASE, check_form
 from stratalog.documents.named_chunks import NamedChunks, names_chunk
 from stratalog.documents.snapshots import base_digest, load_state, roots_in, roots_of, tree_roots
 from stratalog.documents.state import EMPTY_ROOTS, Roots, State
@@ -240,7 +240,10 @@ class Rebuild:
     def _check_base(self, entry: Entry) -> None:
         """Raise BaseContradicted if an entry names another base for the start than this rebuild's base."""
         for event in entry.events:
-            if event.type == BASE and event.data[0] == self._start and event.data[1] != self._base:
+            if event.type != BASE:
+                continue
+            check_form(event, entry.version)
+            if event.data[0] == self._start and event.data[1] != self._base:
                 raise BaseContradicted("the base contradicts the history", version=self._start)
 
 

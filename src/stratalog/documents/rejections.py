@@ -21,6 +21,7 @@ from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.log.names import NameRecord
 from stratalog.ports.index import Attribute, Index, Item, Put, Write
+from stratalog.ports.stored_attributes import read_attributes
 from stratalog.protocol.mutators import Rejected
 
 __all__ = [
@@ -134,7 +135,4 @@ def _digest(letter: str, rejection: RejectedMutation) -> bytes:
 
 def read_rejection(item: Item) -> RejectedMutation:
     """Return the rejected mutation of an item, intact or not. Raises Corrupt if the item is no rejected mutation."""
-    try:
-        return msgspec.convert(dict(item.attributes), RejectedMutation)
-    except msgspec.ValidationError as exc:
-        raise Corrupt("an item is not a rejected mutation", sort=item.sort, reason=str(exc)) from exc
+    return read_attributes(item, RejectedMutation, "a rejected mutation")

@@ -106,11 +106,16 @@ class Values:
 
 
 def as_reference(stored: bytes) -> ValueReference | None:
-    """Return the reference in ``stored``; None if ``stored`` is the value itself."""
+    """Return the reference in ``stored``; None if ``stored`` is the value itself. Raises Corrupt."""
     if stored[0] not in EXTENSION_HEADS:
         return None
-    extension: Any = decode(stored)
-    return _decode_reference(extension.data) if extension.code == EXTENSION else None
+    extension = decode(stored)
+    if not isinstance(extension, msgspec.msgpack.Ext) or extension.code != EXTENSION:
+        return None
+    try:
+        return _decode_reference(extension.data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise Corrupt("a reference to a value cannot be decoded", reason=str(exc)) from exc
 
 
 def patch_argument(position: int) -> msgspec.msgpack.Ext:

@@ -15,6 +15,7 @@ from stratalog.log.bodies import BodyRef, read_body, write_body
 from stratalog.log.environment import Environment
 from stratalog.log.segments import Segment, segment_changed
 from stratalog.ports.index import Item
+from stratalog.ports.stored_attributes import StoredVersion
 
 __all__ = ["is_gapless", "open_archive", "pack_archive", "prove_archive", "read_archive", "write_archive"]
 
@@ -126,4 +127,4 @@ def _indexed(environment: Environment, prefix: str, segment: Segment, last: int)
     return items
 
 
-_decode_rows = msgspec.msgpack.Decoder(list[tuple[int, dict[str, Any]]]).decode
+_decode_rows = msgspec.msgpack.Decoder(list[tuple[StoredVersion, dict[str, Any]]]).decode

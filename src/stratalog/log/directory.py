@@ -21,7 +21,8 @@ from stratalog.errors import Corrupt
 from stratalog.keys import ORGANISATIONS_PARTITION, directory_partition, id_sort, names_partition
 from stratalog.log.environment import Environment
 from stratalog.log.listed_items import list_items
-from stratalog.ports.index import Attribute, Delete, Index, Item, Put, required
+from stratalog.ports.index import Attribute, Delete, Index, Item, Put
+from stratalog.ports.stored_attributes import Time, read_attributes
 
 __all__ = [
     "LOGS",
@@ -54,6 +55,15 @@ class Listing(msgspec.Struct, frozen=True):
     created_ms: int
 
 
+class _StoredLine(msgspec.Struct, frozen=True, gc=False):
+    k: str
+    c: Time
+
+
+class _StoredNameLine(msgspec.Struct, frozen=True, gc=False):
+    k: str
+
+
 def directory_put(organisation: str, shelf: str, id: str, kind: str, created_ms: int) -> Put:
     """Return the write that adds ``id`` to a shelf: the list of logs (`LOGS`) or of records (`RECORDS`)."""
     attributes: dict[str, Attribute] = {"k": kind, "c": created_ms}
@@ -80,7 +90,8 @@ def list_directory(
     # The queries exclude their start, but the prefix itself may be an id.
     own = index.get(_partition(organisation, shelf, prefix), prefix) if prefix > after else None
     for item in chain([own] if own else (), heapq.merge(*shards, key=lambda item: item.sort)):
-        yield Listing(item.sort, required(item, "k"), required(item, "c"))
+        line = read_attributes(item, _StoredLine, "a line of a directory")
+        yield Listing(item.sort, line.k, line.c)
 
 
 def is_listed(index: Index, organisation: str, shelf: str, id: str) -> bool:
@@ -152,7 +163,7 @@ def organisations_of(index: Index, log: str) -> Iterator[NameHolder]:
     A tenant must not see other tenants, so the caller must filter the result before it answers a tenant.
     """
     for item in index.query(names_partition(log)):
-        yield NameHolder(item.sort, required(item, "k"))
+        yield NameHolder(item.sort, read_attributes(item, _StoredNameLine, "a line of a name").k)
 
 
 def _end(prefix: str) -> str | None:

@@ -23,6 +23,7 @@ from stratalog.limits import (
 from stratalog.log.bodies import BodyRef, read_body
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Item
+from stratalog.ports.stored_attributes import Time, decode_attribute, read_attributes
 
 __all__ = [
     "END",
@@ -42,6 +43,7 @@ __all__ = [
 SEAL = "s"
 END = "e"
 COMPRESS_BYTES_MIN = 512
+NOUN = "an entry"
 
 Upcasters = Mapping[tuple[str, int], Callable[[Any], Any]]
 """(type, schema) → the function that turns an event's data of this type and schema into data of schema + 1."""
@@ -90,6 +92,26 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """
 
 
+class _Stored(msgspec.Struct, frozen=True, gc=False):
+    c: Time
+    w: str
+    h: bytes
+    s: bytes
+    a: str = ""
+    p: str = ""
+    b: bytes = b""
+    z: bytes = b""
+
+
+class _Redacted(msgspec.Struct, frozen=True, gc=False):
+    c: Time
+    w: str
+    h: bytes
+    d: bytes
+    a: str = ""
+    p: str = ""
+
+
 def encode_events(events: Sequence[Event], *, checked: bool = False) -> bytes:
     """Return the canonical bytes of an entry's events. ``checked`` means that the events' data is already canonical.
 
@@ -115,41 +137,19 @@ def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters |
 
     Raises Corrupt, and Unsupported for a codec of a newer Stratalog.
     """
-    attributes: Mapping[str, Any] = item.attributes
-    if "d" in attributes:
-        return _redacted_entry(item, attributes)
+    version = parse_number(item.sort)
+    if "d" in item.attributes:
+        erased = read_attributes(item, _Redacted, NOUN)
+        return Entry(version, erased.c, erased.a, erased.w, (), erased.p, erased.h, redacted=erased.d)
+    stored = read_attributes(item, _Stored, NOUN)
     try:
-        events = _decode_events(attributes.get("b") or _stored_body(item, blobs, owner))
-        if upcasters:
-            events = tuple(_upcast(event, upcasters) for event in events)
-        return Entry(
-            parse_number(item.sort),
-            attributes["c"],
-            attributes.get("a", ""),
-            attributes["w"],
-            events,
-            attributes.get("p", ""),
-            attributes["h"],
-            attributes["s"],
-        )
-    except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
+        events = _decode_events(stored.b or _stored_body(item, blobs, owner))
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("an item is not an entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
-
-
-def _redacted_entry(item: Item, attributes: Mapping[str, Any]) -> Entry:
-    try:
-        return Entry(
-            parse_number(item.sort),
-            attributes["c"],
-            attributes.get("a", ""),
-            attributes["w"],
-            (),
-            attributes.get("p", ""),
-            attributes["h"],
-            redacted=attributes["d"],
-        )
-    except KeyError as exc:
-        raise Corrupt("an item is not an entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
+    # An upcaster is the application's code. Its errors are no damage.
+    if upcasters:
+        events = tuple(_upcast(event, upcasters) for event in events)
+    return Entry(version, stored.c, stored.a, stored.w, events, stored.p, stored.h, stored.s)
 
 
 def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
@@ -160,12 +160,23 @@ def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
     if parse_number(items[-1].sort) != first + len(items) - 1:
         return None
     try:
-        return [
+        entries = [
             Entry(version, a["c"], a.get("a", ""), a["w"], _decode_events(a["b"]), a.get("p", ""), a["h"], a["s"])
             for version, a in enumerate(map(_attributes_of, items), first)
         ]
-    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+    except (KeyError, TypeError, msgspec.DecodeError, UnicodeDecodeError):
         return None
+    return entries if all(map(_has_own_types, entries)) else None
+
+
+def _has_own_types(entry: Entry) -> bool:
+    """Return whether the facts of an entry have the types and range of `_Stored`. This takes 0.1 µs."""
+    return (
+        type(entry.created_ms) is int
+        and -INTEGER_MAX <= entry.created_ms <= INTEGER_MAX
+        and type(entry.author) is type(entry.write_id) is type(entry.principal) is str
+        and type(entry.hash) is type(entry.salt) is bytes
+    )
 
 
 def check_author(author: str) -> str:
@@ -185,7 +196,7 @@ def check_write_id(write_id: str) -> str:
     return _bounded(write_id, "write id", WRITE_ID_BYTES_MAX)
 
 
-_decode_events = msgspec.msgpack.Decoder(tuple[Event, ...]).decode
+_decode_events = msgspec.msgpack.Decoder(Annotated[tuple[Event, ...], msgspec.Meta(min_length=1)]).decode
 _plain_events = msgspec.msgpack.Decoder(list[_PlainEvent])
 _data_of = attrgetter("data")
 _attributes_of: Callable[[Item], Any] = attrgetter("attributes")
@@ -193,9 +204,10 @@ _decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
 
 
 def _stored_body(item: Item, blobs: Blobs, owner: str) -> bytes:
-    attributes: Mapping[str, Any] = item.attributes
-    body = unpack_item(attributes, ENTRY_BYTES_MAX, f"{item.partition}/{item.sort}")
-    return read_body(blobs, f"{owner}/bodies", _decode_ref(attributes["x"])) if body is None else body
+    body = unpack_item(item.attributes, ENTRY_BYTES_MAX, f"{item.partition}/{item.sort}")
+    if body is not None:
+        return body
+    return read_body(blobs, f"{owner}/bodies", decode_attribute(item, "x", _decode_ref, NOUN))
 
 
 def _checked_body(events: Sequence[Event]) -> bytes:

@@ -6,11 +6,18 @@ reads the references of a log before those of its forks.
 
 from __future__ import annotations
 
+import msgspec
+
 from stratalog.keys import family_partition
 from stratalog.log.names import NameRecord
-from stratalog.ports.index import Item, Put, required
+from stratalog.ports.index import Item, Put
+from stratalog.ports.stored_attributes import Count, read_attributes
 
 __all__ = ["depth_of", "member_put", "minimal_depths"]
+
+
+class _StoredMember(msgspec.Struct, frozen=True, gc=False):
+    d: Count
 
 
 def member_put(owner: str, prefix: str, depth: int) -> Put:
@@ -19,8 +26,8 @@ def member_put(owner: str, prefix: str, depth: int) -> Put:
 
 
 def depth_of(member: Item) -> int:
-    """Return the depth of a member of a family. Raises Corrupt if the item lacks it."""
-    return int(required(member, "d"))
+    """Return the depth of a member of a family. Raises Corrupt."""
+    return read_attributes(member, _StoredMember, "a member of a family").d
 
 
 def minimal_depths(record: NameRecord) -> list[tuple[str, int]]:

@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from stratalog.clock import Clock, Observation
-from stratalog.errors import Corrupt, NotFound, Unavailable
+from stratalog.errors import NotFound, Unavailable
 from stratalog.keys import entries_partition, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.entries import END, SEAL
 from stratalog.log.names import NameRecord, require_name
 from stratalog.ports.index import Index, Item
+from stratalog.ports.stored_attributes import Time, read_attributes
 
 __all__ = ["LOOKS_MAX", "Head", "find_head", "first_head", "follow_head", "head_rank"]
 
@@ -31,6 +32,11 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     """The hash identifies the history up to ``version``."""
 
     seen: Observation
+
+
+class _StoredFacts(msgspec.Struct, frozen=True, gc=False):
+    c: Time
+    h: bytes
 
 
 head_rank = attrgetter("version", "seen.boot_ms")
@@ -102,10 +108,8 @@ def _walk(index: Index, name: NameRecord, segment: int, seen: Observation) -> He
 
 def _facts(entry: Item) -> tuple[int, bytes]:
     """Return the time and the hash of an entry."""
-    created_ms, hash = entry.attributes.get("c"), entry.attributes.get("h")
-    if not isinstance(created_ms, int) or not isinstance(hash, bytes):
-        raise Corrupt("the last item is not an entry", partition=entry.partition, sort=entry.sort)
-    return created_ms, hash
+    stored = read_attributes(entry, _StoredFacts, "an entry")
+    return stored.c, stored.h
 
 
 def _last_item(index: Index, prefix: str, segment: int) -> Item | None:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
 from stratalog.codec import encode
-from stratalog.errors import Corrupt, NotFound
+from stratalog.errors import NotFound
 from stratalog.keys import NAME_SORT, log_prefix, name_partition
 from stratalog.ports.index import Attribute, Check, Condition, Equals, Index, Item, Put
+from stratalog.ports.stored_attributes import (
+    Count,
+    PositiveVersion,
+    StoredVersion,
+    Time,
+    decode_attribute,
+    read_attributes,
+)
 
 __all__ = ["NameRecord", "Parent", "name_check", "name_put", "read_name", "require_name"]
+
+
+NOUN = "a name record"
 
 
 class Parent(msgspec.Struct, frozen=True, array_like=True):
@@ -21,7 +31,7 @@ class Parent(msgspec.Struct, frozen=True, array_like=True):
     organisation: str
     name: str
     incarnation: str
-    version: int
+    version: StoredVersion
     hash: bytes
     """The hash of ``version``. The fork's first own entry continues from the hash in the last ancestor."""
 
@@ -126,28 +136,40 @@ def name_check(record: NameRecord) -> Check:
     return Check(name_partition(record.organisation, record.name), NAME_SORT, Equals("r", record.revision))
 
 
+class _StoredName(msgspec.Struct, frozen=True, gc=False):
+    k: str
+    i: str
+    c: Time
+    r: Count
+    s: PositiveVersion
+    f: StoredVersion
+    o: str
+    g: str
+    h: bytes
+    fh: bytes = b""
+    d: Time = 0
+    x: Count = 0
+
+
 _decode_lineage = msgspec.msgpack.Decoder(tuple[Parent, ...]).decode
 
 
 def _from_item(item: Item, organisation: str, name: str) -> NameRecord:
-    attributes: Any = item.attributes
-    try:
-        return NameRecord(
-            organisation=organisation,
-            name=name,
-            kind=attributes["k"],
-            incarnation=attributes["i"],
-            created_ms=attributes["c"],
-            revision=attributes["r"],
-            segment=attributes["s"],
-            floor=attributes["f"],
-            owner=attributes["o"],
-            origin=attributes["g"],
-            hash=attributes["h"],
-            floor_hash=attributes.get("fh", b""),
-            lineage=_decode_lineage(attributes["p"]) if "p" in attributes else (),
-            deleted_ms=attributes.get("d", 0),
-            redacted=bool(attributes.get("x", 0)),
-        )
-    except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("an item is not a name record", partition=item.partition, reason=str(exc)) from exc
+    stored = read_attributes(item, _StoredName, NOUN)
+    return NameRecord(
+        organisation=organisation,
+        name=name,
+        kind=stored.k,
+        incarnation=stored.i,
+        created_ms=stored.c,
+        revision=stored.r,
+        segment=stored.s,
+        floor=stored.f,
+        owner=stored.o,
+        origin=stored.g,
+        hash=stored.h,
+        floor_hash=stored.fh,
+        lineage=decode_attribute(item, "p", _decode_lineage, NOUN) if "p" in item.attributes else (),
+        deleted_ms=stored.d,
+        redacted=bool(stored.x),
+    )

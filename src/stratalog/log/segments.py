@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
 from stratalog.codec import encode
-from stratalog.errors import Corrupt
 from stratalog.keys import number, parse_number, segments_partition
 from stratalog.log.bodies import BodyRef
 from stratalog.ports.index import Attribute, Condition, Equals, Index, Item, Put
+from stratalog.ports.stored_attributes import Count, StoredVersion, Time, decode_attribute, read_attributes
 
 __all__ = [
     "Segment",
@@ -23,6 +22,9 @@ __all__ = [
     "segment_put",
     "segment_unchanged",
 ]
+
+
+NOUN = "a segment record"
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,22 +98,28 @@ def list_segments(index: Index, prefix: str, *, first: int = 0) -> Iterator[Segm
         yield segment_from_item(item)
 
 
+class _StoredSegment(msgspec.Struct, frozen=True, gc=False):
+    c: Time
+    r: Count
+    m: Time
+    l: StoredVersion = 0  # noqa: E741 - the name of the stored attribute
+    d: Count = 0
+    b: StoredVersion = 0
+
+
 _decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
 
 
 def segment_from_item(item: Item) -> Segment:
     """Return the segment that an index item stores. Raises Corrupt."""
-    attributes: Any = item.attributes
-    try:
-        return Segment(
-            first=parse_number(item.sort),
-            created_ms=attributes["c"],
-            revision=attributes["r"],
-            last=attributes.get("l", 0),
-            archive=_decode_ref(attributes["a"]) if "a" in attributes else None,
-            marked_ms=attributes["m"],
-            freed=bool(attributes.get("d", 0)),
-            base=attributes.get("b", 0),
-        )
-    except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("an item is not a segment record", partition=item.partition, reason=str(exc)) from exc
+    stored = read_attributes(item, _StoredSegment, NOUN)
+    return Segment(
+        first=parse_number(item.sort),
+        created_ms=stored.c,
+        revision=stored.r,
+        last=stored.l,
+        archive=decode_attribute(item, "a", _decode_ref, NOUN) if "a" in item.attributes else None,
+        marked_ms=stored.m,
+        freed=bool(stored.d),
+        base=stored.b,
+    )

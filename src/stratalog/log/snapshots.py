@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 
@@ -16,6 +15,7 @@ from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.log.names import NameRecord, name_check, require_name
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Check, Equals, Index, Item, Put, Write
+from stratalog.ports.stored_attributes import Time, read_attributes
 
 __all__ = [
     "Snapshot",
@@ -46,6 +46,14 @@ class Snapshot(msgspec.Struct, frozen=True):
     body: bytes
     hash: bytes
     """The hash of the chain at ``version``."""
+
+
+class _StoredSnapshot(msgspec.Struct, frozen=True, gc=False):
+    c: Time
+    w: str
+    h: bytes
+    b: bytes = b""
+    z: bytes = b""
 
 
 def put_snapshot(
@@ -151,11 +159,8 @@ def latest_snapshots(index: Index, prefix: str, before: int | None = None) -> It
 
 def snapshot_from_item(prefix: str, item: Item) -> Snapshot:
     """Return the snapshot that an item stores. Raises Corrupt."""
-    attributes: Any = item.attributes
-    body = unpack_item(attributes, SNAPSHOT_BODY_BYTES_MAX, f"{item.partition}/{item.sort}")
+    stored = read_attributes(item, _StoredSnapshot, "a snapshot")
+    body = unpack_item(item.attributes, SNAPSHOT_BODY_BYTES_MAX, f"{item.partition}/{item.sort}")
     if body is None:
         raise Corrupt("a snapshot has no body", partition=item.partition, sort=item.sort)
-    try:
-        return Snapshot(prefix, parse_number(item.sort), attributes["c"], attributes["w"], body, attributes["h"])
-    except KeyError as exc:
-        raise Corrupt("an item is not a snapshot", partition=item.partition, sort=item.sort) from exc
+    return Snapshot(prefix, parse_number(item.sort), stored.c, stored.w, body, stored.h)

@@ -14,7 +14,7 @@ import msgspec
 
 from stratalog.clock import Observation
 from stratalog.codec import encode, is_decimal, sha256
-from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, Unsupported, VersionForgotten
+from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, StratalogError, Unsupported, VersionForgotten
 from stratalog.log.chain import body_digest, link
 from stratalog.log.entries import Entry
 from stratalog.log.head import Head
@@ -37,11 +37,12 @@ __all__ = [
 
 FindingKind = Literal["altered", "missing", "disordered"]
 
-DAMAGE_ERRORS = (
-    *(Corrupt, NotFound, Invalid, LimitExceeded),
-    *(TypeError, AttributeError, ValueError, LookupError, ArithmeticError, RecursionError, msgspec.MsgspecError),
-)
-"""The errors that a read of damaged data can raise, for example for a number in place of bytes."""
+DAMAGE_ERRORS = (Corrupt, NotFound, Invalid, LimitExceeded)
+"""The errors that a read of damaged data can raise.
+
+A value of another type is Corrupt too. So an error of Python is a fault of the code that reads or visits an entry, and
+no damage.
+"""
 
 INTACT_ERRORS = (VersionForgotten, Unsupported)
 """The errors among `DAMAGE_ERRORS` that a read of intact data raises."""
@@ -268,12 +269,12 @@ class _Walk:
             self.findings.append(Finding(kind, version, self.version, reason, key))
 
 
-def damage_of(version: int, error: Exception, hash: bytes = b"") -> Damage:
+def damage_of(version: int, error: StratalogError, hash: bytes = b"") -> Damage:
     """Return the damage of a version whose read raised ``error``."""
     is_missing = isinstance(error, NotFound) or isinstance(error.__cause__, NotFound)
-    reason = getattr(error, "message", "") or f"stored data has a value of the wrong type or range: {error}"
-    key = getattr(error, "details", {}).get("key", "")
-    return Damage(version, "missing" if is_missing else "altered", reason, hash, key if isinstance(key, str) else "")
+    key = error.details.get("key", "")
+    kind: FindingKind = "missing" if is_missing else "altered"
+    return Damage(version, kind, error.message, hash, key if isinstance(key, str) else "")
 
 
 def _stored_hash(value: object) -> bytes:

@@ -21,7 +21,7 @@ from stratalog.keys import (
     number,
     parse_number,
 )
-from stratalog.limits import VERSION_MAX
+from stratalog.limits import INTEGER_MAX, VERSION_MAX
 from stratalog.log.names import NameRecord
 from stratalog.log.segments import segment_holding
 from stratalog.ports.index import Attribute, Index, Item
@@ -193,26 +193,27 @@ def item_kind(item: Item) -> str:
 
 
 # The attributes of each kind, first the required and then the optional attributes. The letter after a name is its type:
-# integer, version, text, bytes, MessagePack.
+# integer, number from 0 on, version, positive version, text, bytes, MessagePack. `RANGES` has the ranges that readers
+# of stored items accept, too; see `stratalog.ports.stored_attributes`.
 SHAPES = {
-    "name record": ("k:t i:t c:i r:i s:v f:v o:t g:t h:b", "fh:b p:m d:i x:i"),
-    "segment record": ("c:i r:i m:i", "a:m l:v d:i b:v"),
+    "name record": ("k:t i:t c:i r:n s:p f:v o:t g:t h:b", "fh:b p:m d:i x:n"),
+    "segment record": ("c:i r:n m:i", "a:m l:v d:n b:v"),
     "entry": ("h:b c:i w:t", "a:t p:t s:b b:b z:b x:m d:b"),
     "seal": ("c:i k:t", ""),
     "end marker": ("c:i k:t w:t", ""),
     "snapshot": ("c:i w:t h:b", "b:b z:b"),
     "pin": ("", ""),
-    "family member": ("d:i", ""),
+    "family member": ("d:n", ""),
     "projection checkpoint": ("v:v h:b", ""),
     "directory line": ("k:t c:i", ""),
     "name line": ("k:t", ""),
     "organisation line": ("", ""),
     "deleted incarnation": ("m:i o:t l:t", "u:i"),
-    "record version": ("c:i w:t n:i h:b ch:b", "s:b b:b z:b x:m t:i u:m k:t o:t p:t og:t d:b"),
-    "record floor": ("v:v e:v g:v p:m r:i w:t", "ch:b og:t"),
+    "record version": ("c:i w:t n:n h:b ch:b", "s:b b:b z:b x:m t:i u:m k:t o:t p:t og:t d:b"),
+    "record floor": ("v:p e:p g:p p:m r:n w:t", "ch:b og:t"),
     "upload": ("w:t c:i", ""),
-    "failures": ("q:i d:i y:t f:i l:i w:t", "s:t n:i h:b b:b z:b x:m"),
-    "dead letter": ("q:i d:i y:t f:i l:i w:t", "s:t n:i h:b b:b z:b x:m"),
+    "failures": ("q:n d:n y:t f:i l:i w:t", "s:t n:n h:b b:b z:b x:m"),
+    "dead letter": ("q:n d:n y:t f:i l:i w:t", "s:t n:n h:b b:b z:b x:m"),
     "attempt record": ("reason:t failed_ms:i client:t id:i tries:i receives:i redriven_ms:i", ""),
     "rejected mutation": (
         "organisation:t document:t incarnation:t client:t id:i reason:t receives:i rejected_ms:i args:b digest:b",
@@ -224,7 +225,13 @@ BODIES = {"entry": "d b z x", "snapshot": "b z", "record version": "d k b z x"}
 NUMBERED = {"segment record", "entry", "seal", "end marker", "snapshot", "record version"}
 OF_PREFIXES = {"family member", "deleted incarnation"}
 PREFIX = re.compile("[^/]+/[^/]+@[^/]+")
-TYPES = {"i": int, "v": int, "t": str, "b": bytes, "m": bytes}
+TYPES = {"i": int, "n": int, "v": int, "p": int, "t": str, "b": bytes, "m": bytes}
+RANGES = {
+    "i": range(-INTEGER_MAX, INTEGER_MAX + 1),
+    "n": range(INTEGER_MAX + 1),
+    "v": range(VERSION_MAX),
+    "p": range(1, VERSION_MAX),
+}
 HASHES = {"h", "fh", "ch"}
 HASH_BYTES = (0, 32)
 
@@ -251,8 +258,8 @@ def shape_fault(item: Item) -> str:
             return f"an item has the attribute {name!r}, which its kind does not have"
         if not isinstance(value, TYPES[letter]):
             return f"the attribute {name} has the wrong type"
-        if letter == "v" and isinstance(value, int) and not 0 <= value <= VERSION_MAX:
-            return f"the attribute {name} is not a version"
+        if letter in RANGES and value not in RANGES[letter]:
+            return f"the attribute {name} is out of range"
         if letter == "m" and not _decodes(value):
             return f"the attribute {name} cannot be decoded"
         if name in HASHES and isinstance(value, bytes) and len(value) not in HASH_BYTES:

@@ -23,7 +23,7 @@ from stratalog.maintenance.log_check import LogCheck
 from stratalog.maintenance.record_check import check_record
 from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex, ScratchFirst
 from stratalog.maintenance.store_check import blob_owners, check_organisation, check_queue, unlisted
-from stratalog.maintenance.verification import HistoryKind, HistoryName, check_history_upto
+from stratalog.maintenance.verification import HistoryKind, HistoryName, check_history_upto, live_prefix
 from stratalog.ports.scratch import Scratch
 from stratalog.records.versions import Name
 from stratalog.store import Store
@@ -141,6 +141,7 @@ def look(
     for _ in range(VERIFY_ATTEMPTS_MAX):
         damages = DamageList()
         damages.history = f"{history.organisation}/{history.name}"
+        prefix = _prefix(store, history)
         with _recording(store, damages) as (environment, building):
             try:
                 report = _inspect(environment, building, history, upto, progress, damages)
@@ -148,6 +149,13 @@ def look(
                 raise
             except VersionForgotten:  # the floor rose above versions before they were read
                 continue
+            except NotFound:
+                # The log was deleted during the reading. Another log may have its name now.
+                if not len(damages) and _prefix(store, history) == prefix:
+                    raise
+                if not len(damages):
+                    continue
+                report = HistoryInspection(history, history.kind, None)
             except Exception as exc:  # code that reads damaged data can raise any error
                 if not len(damages) and not isinstance(exc, Corrupt):
                     raise
@@ -159,6 +167,14 @@ def look(
             assert isinstance(blobs, RecordingBlobs)
             return msgspec.structs.replace(report, damages=damages.damages(), bytes_read=blobs.bytes_read)
     raise VersionForgotten(f"the floor rose during each attempt to inspect the {history.kind}", name=history.name)
+
+
+def _prefix(store: Store, history: HistoryName) -> str:
+    """Return the prefix of the live log that has the name now; empty for a record or a damaged name record."""
+    try:
+        return live_prefix(store, history) if history.kind == "log" else ""
+    except Corrupt:
+        return ""
 
 
 def _inspect(

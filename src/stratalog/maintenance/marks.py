@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from stratalog.codec import decode, encode
-from stratalog.documents.commits import COMMIT
+from stratalog.documents.commits import COMMIT, commit_of
 from stratalog.documents.snapshots import roots_of
 from stratalog.documents.values import ValueReference, as_reference
 from stratalog.errors import Corrupt, NotFound, StratalogError, Unsupported
@@ -31,7 +31,6 @@ from stratalog.log.family_members import depth_of
 from stratalog.log.names import read_name
 from stratalog.log.segments import Segment, list_segments, segment_from_item, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, snapshot_from_item
-from stratalog.log.verification import DAMAGE_ERRORS
 from stratalog.maintenance.damage import item_kind
 from stratalog.ports.index import Item
 from stratalog.tree.chunks import Chunks
@@ -188,12 +187,12 @@ class Marking:
         entry = entry_from_item(item, self._environment.blobs, self._owner)
         try:
             return [reference for stored in stored_values(entry) if (reference := _reference(stored)) is not None]
-        except DAMAGE_ERRORS as exc:
+        except Corrupt:
             prefix = item.partition.rpartition("/")[0]
             record = read_name(self._environment.index, *split_prefix(prefix))
             if record is not None and record.prefix == prefix and record.kind != "document":
                 return []
-            raise Corrupt("the data of a document's commit are malformed", log=prefix, version=entry.version) from exc
+            raise
 
     def _mark_snapshot(self, snapshot: Snapshot) -> None:
         try:
@@ -266,15 +265,18 @@ def _reference(stored: bytes) -> ValueReference | None:
 
 
 def stored_values(entry: Entry) -> Iterator[bytes]:
-    """Yield the stored values in a document's entry: the patch's values, and the large arguments of the mutations."""
+    """Yield the stored values in a document's entry: the patch's values, and the large arguments of the mutations.
+
+    Raises Corrupt for a commit of another form.
+    """
     for event in entry.events:
         if event.type != COMMIT:
             continue
-        mutations, patch, *_ = event.data
-        yield from (change[1] for change in patch if change[1] is not None)
-        for recorded in mutations:
-            if recorded[5] is not None:
-                args = decode(recorded[3])
+        commit = commit_of(event, entry.version)
+        yield from (change.value for change in commit.patch if change.value is not None)
+        for recorded in commit.mutations:
+            if recorded.payload is not None:
+                args = decode(recorded.args)
                 yield from map(encode, args.values() if isinstance(args, dict) else [args])
 
 

@@ -17,7 +17,7 @@ from stratalog.ports.index import Item
 from stratalog.records.content import body_prefix
 from stratalog.records.floor import FLOOR_SORT, floor_from_item
 from stratalog.records.verification import verify_record
-from stratalog.records.versions import Name, decode_ref, inline_content, latest_item
+from stratalog.records.versions import Name, decode_ref, inline_content, unchecked_latest_item
 
 __all__ = ["check_record"]
 
@@ -91,7 +91,7 @@ def _check_directory(environment: Environment, name: Name, damages: DamageList) 
     is_complete = floor is None or floor.attributes.get("v") == 1
     first = environment.index.get(name.partition, number(1)) if is_complete else None
     if line is None:
-        if latest_item(environment.index, name.partition) is not None:
+        if unchecked_latest_item(environment.index, name.partition) is not None:
             damages.add("directory line", key, "missing", "a record is not listed", derivable=True)
     elif line.attributes["k"] != "record" or (first is not None and first.attributes["c"] != line.attributes["c"]):
         damages.add("directory line", key, "contradicts", "its kind or time differs from that of the first version")
@@ -104,7 +104,7 @@ def _check_floor(environment: Environment, name: Name, damages: DamageList) -> N
     except Corrupt as exc:
         damages.add("record floor", key, "damaged", str(exc))
         return
-    latest = latest_item(environment.index, name.partition)
+    latest = unchecked_latest_item(environment.index, name.partition)
     newest = parse_number(latest.sort) if latest is not None else floor.version
     if not 1 <= floor.freed <= floor.freeing <= floor.version <= newest:
         damages.add("record floor", key, "contradicts", "its numbers are out of order")

@@ -40,7 +40,7 @@ from stratalog.log.sweep import UNNAMED
 from stratalog.maintenance.damage import DamageList, item_key
 from stratalog.ports.index import Item
 from stratalog.ports.queue import Queue
-from stratalog.records.versions import Name, latest_item
+from stratalog.records.versions import Name, unchecked_latest_item
 
 __all__ = ["Owner", "blob_owners", "check_organisation", "check_queue", "unlisted"]
 
@@ -81,7 +81,7 @@ def unlisted(environment: Environment, owner: Owner) -> bool:
     if owner.kind == "record":
         name = Name(owner.organisation, owner.id)
         listed = environment.index.get(_records_shard(owner), owner.id) is not None
-        return not listed and latest_item(environment.index, name.partition) is not None
+        return not listed and unchecked_latest_item(environment.index, name.partition) is not None
     record = read_name(environment.index, owner.organisation, owner.id)
     if record is None or record.deleted_ms:
         return False

@@ -37,6 +37,7 @@ __all__ = [
     "check_history_upto",
     "is_deleted",
     "list_histories",
+    "live_prefix",
     "verify_history",
 ]
 
@@ -142,11 +143,11 @@ def _verify_attempts(store: Store, history: HistoryName, upto: int | None, progr
     Raises Corrupt for a name record.
     """
     for _ in range(VERIFY_ATTEMPTS_MAX):
-        prefix = _prefix(store, history)
+        prefix = live_prefix(store, history)
         try:
             report = _verify_attempt(store, history, upto, progress)
         except NotFound as exc:
-            if isinstance(exc, VersionForgotten) or _prefix(store, history) == prefix:
+            if isinstance(exc, VersionForgotten) or live_prefix(store, history) == prefix:
                 raise
             continue
         if report is not None:
@@ -154,7 +155,7 @@ def _verify_attempts(store: Store, history: HistoryName, upto: int | None, progr
     raise VersionForgotten("the floor rose during each attempt to verify the log", log=history.name)
 
 
-def _prefix(store: Store, history: HistoryName) -> str:
+def live_prefix(store: Store, history: HistoryName) -> str:
     """Return the prefix of the live log that has the name now; empty without such a log. Raises Corrupt."""
     record = read_name(store.environment.index, history.organisation, history.name)
     return "" if record is None or record.deleted_ms else record.prefix
@@ -238,9 +239,9 @@ def _read_values(document: Document, rebuilt: Verified) -> None:
                 read.add(reference.content_hash)
 
 
-def _finding(error: Exception) -> Finding:
+def _finding(error: StratalogError) -> Finding:
     """Return the finding of a fault outside the chain, for example in a snapshot."""
-    details = error.details if isinstance(error, StratalogError) else {}
+    details = error.details
     version = details.get("version", 0)
     number = version if isinstance(version, int) else 0
     damage = damage_of(number, error)

@@ -4,6 +4,7 @@ backends implement the contracts.
 Modules
 -------
 index  an ordered table of items with conditional commits
+stored_attributes  the attributes of a stored item as checked types
 commit_blobs  storage of a commit's blobs, before the commit or by the index in the same commit
 blobs  immutable bytes under their own hash
 blobs_wrapper  blobs that pass on each call, for subclasses that change some calls

@@ -10,7 +10,7 @@ import msgspec
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import MESSAGE_BYTES_MAX, RECEIVE_MESSAGES_MAX, VISIBILITY_SECONDS_MAX
 
-__all__ = ["DeadMessage", "Message", "Queue", "check_receive", "check_send"]
+__all__ = ["DeadMessage", "Message", "Queue", "check_receive", "check_send", "hidden_seconds"]
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -73,8 +73,10 @@ class Queue(Protocol):
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
         """Make the message visible again ``after_seconds`` from now.
 
-        This time may be later than the end of the present visibility timeout. Return False, and change nothing, if the
-        receipt is no longer valid. Raises Unavailable: nothing changed. Raises OutcomeUnknown: call again.
+        This time may be later than the end of the present visibility timeout. Some services hide a message for at most
+        `VISIBILITY_SECONDS_MAX` after its receive, so a longer time counts as this limit. Return False, and change
+        nothing, if the receipt is no longer valid. Raises Unavailable: nothing changed. Raises OutcomeUnknown: call
+        again.
         """
         ...
 
@@ -106,6 +108,11 @@ def check_send(group: str, bodies: Sequence[bytes]) -> None:
         raise LimitExceeded("a send is too large", value=total, limit=MESSAGE_BYTES_MAX)
     if len(bodies) > RECEIVE_MESSAGES_MAX:
         raise LimitExceeded("a send has too many messages", value=len(bodies), limit=RECEIVE_MESSAGES_MAX)
+
+
+def hidden_seconds(after_seconds: float) -> float:
+    """Return the time for which `Queue.release` hides a message. Every backend calls this first."""
+    return min(max(after_seconds, 0), VISIBILITY_SECONDS_MAX)
 
 
 def check_receive(limit: int, visibility_seconds: float) -> None:

@@ -14,7 +14,6 @@ import msgspec
 from stratalog.errors import (
     ConditionFailed,
     ContentionError,
-    Corrupt,
     Invalid,
     LimitExceeded,
     NotFound,
@@ -28,6 +27,7 @@ from stratalog.log.commit import commit_once
 from stratalog.log.directory import organisation_missing
 from stratalog.log.environment import Environment
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Condition, Delete, Equals, Item, Put, Write
+from stratalog.ports.stored_attributes import Count, Time, read_attributes
 from stratalog.records.content import RecordBody
 from stratalog.records.versions import Name, decode_ref
 
@@ -41,6 +41,7 @@ __all__ = [
     "resolve_failures",
 ]
 
+NOUN = "a count of failures"
 DEAD_RECORD = "dead letter of a record"
 """The name under which `Environment.report` reports a new dead letter. Alarms match this name."""
 
@@ -73,6 +74,21 @@ class CountedFailure(msgspec.Struct, frozen=True):
     reason: str
     pointer: str
     content: RecordBody | None
+
+
+class _StoredFailures(msgspec.Struct, frozen=True, gc=False):
+    q: Count
+    d: Count
+    y: str
+    f: Time
+    l: Time  # noqa: E741 - the name of the stored attribute
+    w: str
+    s: str = ""
+    n: Count | None = None
+    h: bytes = b""
+    b: bytes = b""
+    z: bytes = b""
+    x: bytes = b""
 
 
 def count_failure(environment: Environment, name: Name, failure: CountedFailure, failures_max: int) -> DeadLetter:
@@ -145,8 +161,14 @@ def list_dead_letters(environment: Environment, organisation: str, *, after: str
 
 
 def failure_item(environment: Environment, name: Name) -> Item | None:
-    """Return the item that counts a record's failures, with the last failure's body; None without failures."""
-    return environment.index.get(failures_partition(name.organisation), name.key)
+    """Return the item that counts a record's failures, with the last failure's body; None without failures.
+
+    Its attributes have the types and ranges of a count of failures. Raises Corrupt.
+    """
+    item = environment.index.get(failures_partition(name.organisation), name.key)
+    if item is not None:
+        read_attributes(item, _StoredFailures, NOUN)
+    return item
 
 
 def _report(environment: Environment, name: Name, item: Item) -> None:
@@ -216,21 +238,18 @@ def _unchanged(known: Item | None) -> Condition:
 
 def letter_from_item(id: str, item: Item) -> DeadLetter:
     """Return the failures that an item counts. Raises Corrupt."""
-    attributes: Mapping[str, Any] = item.attributes
-    try:
-        return DeadLetter(
-            id=id,
-            failures=attributes["q"],
-            dead=bool(attributes["d"]),
-            reason=attributes["y"],
-            first_ms=attributes["f"],
-            last_ms=attributes["l"],
-            pointer=attributes.get("s", ""),
-            size=attributes.get("n"),
-            ref=decode_ref(attributes["x"]) if "x" in attributes else None,
-        )
-    except KeyError as exc:
-        raise Corrupt("an item is not a count of failures", partition=item.partition, sort=item.sort) from exc
+    stored = read_attributes(item, _StoredFailures, NOUN)
+    return DeadLetter(
+        id=id,
+        failures=stored.q,
+        dead=bool(stored.d),
+        reason=stored.y,
+        first_ms=stored.f,
+        last_ms=stored.l,
+        pointer=stored.s,
+        size=stored.n,
+        ref=decode_ref(item.attributes["x"]) if "x" in item.attributes else None,
+    )
 
 
 def _check_texts(failure: CountedFailure) -> None:

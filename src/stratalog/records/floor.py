@@ -9,28 +9,34 @@ forgotten or redacted in between.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from stratalog.clock import new_id
 from stratalog.codec import encode
-from stratalog.errors import Corrupt
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Absent, Attribute, Check, Condition, Equals, Index, Item, Put
+from stratalog.ports.stored_attributes import (
+    Count,
+    PositiveVersion,
+    StoredVersion,
+    Time,
+    decode_attribute,
+    read_attributes,
+)
 from stratalog.records.versions import Name
 
 __all__ = ["FLOOR_SORT", "Floor", "Mark", "floor_check", "floor_from_item", "floor_put", "read_floor", "store_floor"]
 
 FLOOR_SORT = "!floor"
+NOUN = "the floor of a record"
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
     """The versions below ``version`` were forgotten at ``marked_ms``, and are freed later by the observation rule."""
 
-    version: int
-    marked_ms: int
+    version: StoredVersion
+    marked_ms: Time
 
 
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +61,16 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """The origin of the history; empty while no version is forgotten, since version 1 then contains the origin."""
 
 
+class _StoredFloor(msgspec.Struct, frozen=True, gc=False):
+    v: PositiveVersion
+    e: PositiveVersion
+    g: PositiveVersion
+    r: Count
+    w: str
+    ch: bytes = b""
+    og: str = ""
+
+
 def read_floor(index: Index, name: Name) -> Floor:
     """Read the floor with a consistent read."""
     return floor_from_item(index.get(name.partition, FLOOR_SORT))
@@ -64,19 +80,16 @@ def floor_from_item(item: Item | None) -> Floor:
     """Return the floor that an item stores; without an item, a floor that forgets nothing. Raises Corrupt."""
     if item is None:
         return Floor()
-    attributes: Any = item.attributes
-    try:
-        return Floor(
-            version=attributes["v"],
-            freeing=attributes["e"],
-            freed=attributes["g"],
-            marks=_decode_marks(attributes["p"]),
-            revision=attributes["r"],
-            hash=attributes.get("ch", b""),
-            origin=attributes.get("og", ""),
-        )
-    except (KeyError, msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Corrupt("an item is not the floor of a record", partition=item.partition) from exc
+    stored = read_attributes(item, _StoredFloor, NOUN)
+    return Floor(
+        version=stored.v,
+        freeing=stored.e,
+        freed=stored.g,
+        marks=decode_attribute(item, "p", _decode_marks, NOUN),
+        revision=stored.r,
+        hash=stored.ch,
+        origin=stored.og,
+    )
 
 
 def store_floor(environment: Environment, name: Name, floor: Floor) -> Floor:

@@ -11,7 +11,7 @@ from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.environment import Environment
 from stratalog.ports.index import Item
 from stratalog.records.floor import read_floor
-from stratalog.records.versions import Name, latest_item
+from stratalog.records.versions import Name, checked_item, latest_item, unchecked_latest_item
 
 __all__ = ["check_superseded", "item_at", "item_of", "items_in_order"]
 
@@ -23,16 +23,16 @@ def item_of(environment: Environment, name: Name, version: int | None) -> Item:
 
     Raises NotFound, VersionForgotten, Corrupt.
     """
-    item = latest_item(environment.index, name.partition) if version is None else item_at(environment, name, version)
-    if item is not None:
-        return item
-    if version is None:
+    if version is not None:
+        return item_at(environment, name, version) or _missing(environment, name, version)
+    item = latest_item(environment.index, name.partition)
+    if item is None:
         raise NotFound("record not found", record=name.id)
-    return _missing(environment, name, version)
+    return item
 
 
 def item_at(environment: Environment, name: Name, version: int) -> Item | None:
-    """Return the item stored under ``version``, or None. Raises VersionForgotten.
+    """Return the item stored under ``version``, or None. Raises VersionForgotten, Corrupt.
 
     The order of the two reads matters. A late write can put an item at a freed position, but only after the floor rose
     above this position.
@@ -41,7 +41,7 @@ def item_at(environment: Environment, name: Name, version: int) -> Item | None:
     floor = read_floor(environment.index, name)
     if 0 < version < floor.version:
         raise VersionForgotten("the version is forgotten", record=name.id, version=version, floor=floor.version)
-    return item
+    return None if item is None else checked_item(item)
 
 
 def check_superseded(environment: Environment, name: Name, version: int) -> None:
@@ -49,7 +49,7 @@ def check_superseded(environment: Environment, name: Name, version: int) -> None
 
     A floor is never above the latest version of that moment, and nothing deletes the latest version.
     """
-    if parse_number(item_of(environment, name, None).sort) <= version:
+    if _latest_version(environment, name) <= version:
         raise Corrupt("the latest version is forgotten, so a later one is missing", record=name.id, version=version + 1)
 
 
@@ -61,7 +61,7 @@ def items_in_order(
     Versions that are forgotten during the iteration are skipped. If all of them are, the versions that are then kept
     are yielded. Raises NotFound, and Corrupt for a gap, also if all kept versions are lost.
     """
-    latest = parse_number(item_of(environment, name, None).sort)
+    latest = _latest_version(environment, name)
     newest = latest if before is None else min(latest, check_version(before) - 1)
     seen, floor = Observation(environment.clock), read_floor(environment.index, name).version
     is_empty = True
@@ -79,7 +79,7 @@ def items_in_order(
             continue
         if version != wanted:
             break
-        yield item
+        yield checked_item(item)
         is_empty = False
         wanted += -1 if reverse else 1
     floor = read_floor(environment.index, name).version
@@ -91,12 +91,20 @@ def items_in_order(
         yield from items_in_order(environment, name, reverse=reverse, before=before)
 
 
+def _latest_version(environment: Environment, name: Name) -> int:
+    """Return the number of the latest version, also if its item is damaged. Raises NotFound."""
+    latest = unchecked_latest_item(environment.index, name.partition)
+    if latest is None:
+        raise NotFound("record not found", record=name.id)
+    return parse_number(latest.sort)
+
+
 def _missing(environment: Environment, name: Name, version: int) -> Item:
     """Read a version again that a first read did not find, since a writer may have put it meanwhile. Return its item.
 
     Raises NotFound if the version does not exist yet, Corrupt if it is missing although a later version exists.
     """
-    latest = latest_item(environment.index, name.partition)
+    latest = unchecked_latest_item(environment.index, name.partition)
     if latest is None or not 0 < version <= parse_number(latest.sort):
         raise NotFound("version of the record not found", record=name.id, version=version)
     item = item_at(environment, name, version)

@@ -133,6 +133,7 @@ class Records:
         source_time_ms: int | None = None,
         metadata: Mapping[str, Value] | None = None,
         write_id: str | None = None,
+        write_id_is_new: bool = False,
         principal: str = "",
         equal: Callable[[bytes, bytes], bool] | None = None,
         size: int | None = None,
@@ -144,11 +145,12 @@ class Records:
         does so while that version is the latest; after a later version it stores the body again. The put makes no
         version if the latest version has the same bytes, or if ``equal(stored, body)`` returns true. Metadata and
         source time, if given, must also be the same. ``size``, if given, must be the size of ``body`` in bytes. An
-        iterable is read once.
+        iterable is read once. ``write_id_is_new`` says that no earlier call had ``write_id``: then the result has this
+        id if and only if this put stored it.
 
         Raises VersionConflict with ``expected`` and ``actual``; QuotaExceeded, ContentionError.
         """
-        call = self._call(id, write_id, principal, "put")
+        call = self._call(id, write_id, principal, "put", write_id_is_new)
         given = {**check_metadata(metadata), **check_source_time(source_time_ms)}
         if equal is not None and not isinstance(body, bytes | bytearray | memoryview):
             raise Invalid("the body to compare must be bytes", record=id)
@@ -315,10 +317,12 @@ class Records:
         record_key(id)
         return Name(self.organisation, id)
 
-    def _call(self, id: str, write_id: str | None, principal: str, operation: Operation) -> RecordCall:
+    def _call(
+        self, id: str, write_id: str | None, principal: str, operation: Operation, is_new: bool = False
+    ) -> RecordCall:
         own = self._write_id(write_id)
         request = RecordRequest(operation, principal=check_principal(principal))
-        return RecordCall(self.environment, self._name(id), own, write_id is not None, request)
+        return RecordCall(self.environment, self._name(id), own, write_id is not None and not is_new, request)
 
     def _write_id(self, given: str | None) -> str:
         return new_id(self.environment.clock) if given is None else check_write_id(given)

@@ -22,11 +22,11 @@ from stratalog.log.verification import (
     check_chain,
     damage_of,
 )
-from stratalog.ports.index import Item
+from stratalog.ports.index import Item, required
 from stratalog.records.chain import extras_of
 from stratalog.records.content import stream_item
 from stratalog.records.floor import Floor, read_floor
-from stratalog.records.versions import TOMBSTONE, Name, latest_item
+from stratalog.records.versions import TOMBSTONE, Name, checked_item, unchecked_latest_item
 
 __all__ = ["verify_record"]
 
@@ -41,7 +41,7 @@ def verify_record(
     """
     for _ in range(VERIFY_ATTEMPTS_MAX):
         floor = read_floor(environment.index, name)
-        latest = latest_item(environment.index, name.partition)
+        latest = unchecked_latest_item(environment.index, name.partition)
         if latest is None:
             raise NotFound("record not found", record=name.id)
         # The version at the floor is kept, and nothing deletes the latest version. So a floor above it is damage.
@@ -96,14 +96,13 @@ def _gap(first: int, last: int) -> Damage:
 def _link(environment: Environment, name: Name, version: int, item: Item) -> Link | Damage:
     attributes: Any = item.attributes
     try:
+        checked_item(item)
         digest = attributes["d"] if "d" in attributes else _digest(environment, name, item)
         who = attributes.get("p", ""), "", attributes["w"]
         extras = extras_of(attributes)
         return Link(version, attributes["c"], *who, digest, attributes["ch"], "d" in attributes, extras)
     except INTACT_ERRORS:
         raise
-    except KeyError as exc:
-        return Damage(version, "altered", f"an item lacks the attribute {exc}", attributes.get("ch", b""))
     except DAMAGE_ERRORS as exc:
         return damage_of(version, exc, attributes.get("ch", b""))
 
@@ -114,11 +113,11 @@ def _digest(environment: Environment, name: Name, item: Item) -> bytes:
     if attributes.get("k") == TOMBSTONE:
         if attributes["n"]:
             raise Corrupt("a deletion must have the size 0", record=name.id, version=parse_number(item.sort))
-        return body_digest(attributes["s"], attributes["h"])
+        return body_digest(required(item, "s"), attributes["h"])
     body, size = hashlib.sha256(), 0
     for part in stream_item(environment, name, item):
         body.update(part)
         size += len(part)
     if (body.digest(), size) != (attributes["h"], attributes["n"]):
         raise Corrupt("a body does not have the hash of its version", record=name.id, version=parse_number(item.sort))
-    return body_digest(attributes["s"], body.digest())
+    return body_digest(required(item, "s"), body.digest())

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from stratalog.codec import Value, canonical, decode, encode, sha256, unpack_item
+from stratalog.codec import Value, canonical, encode, sha256, unpack_item
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
 from stratalog.keys import RecordKey, number, parse_number, record_key, record_partition
 from stratalog.limits import BODY_PART_BYTES, INTEGER_MAX, METADATA_BYTES_MAX
 from stratalog.log.bodies import BodyRef
 from stratalog.ports.index import Attribute, Index, Item
+from stratalog.ports.stored_attributes import Count, Time, decode_attribute, read_attributes
 
 __all__ = [
     "BEFORE_VERSIONS",
@@ -22,13 +23,16 @@ __all__ = [
     "RecordVersion",
     "check_metadata",
     "check_source_time",
+    "checked_item",
     "decode_ref",
     "inline_content",
     "latest_item",
+    "unchecked_latest_item",
     "version_from_item",
 ]
 
 TOMBSTONE = "t"
+NOUN = "a version of a record"
 BEFORE_VERSIONS = number(0)
 """No version has this sort key. The other items of a record's partition sort before this key."""
 
@@ -91,27 +95,49 @@ class Record(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class _StoredRecordVersion(msgspec.Struct, frozen=True, gc=False):
+    c: Time
+    w: str
+    n: Count
+    h: bytes
+    ch: bytes
+    s: bytes = b""
+    b: bytes = b""
+    z: bytes = b""
+    x: bytes = b""
+    u: bytes = b""
+    d: bytes = b""
+    t: Time | None = None
+    k: str = ""
+    o: str = ""
+    p: str = ""
+    og: str = ""
+
+
 def version_from_item(name: Name, item: Item) -> RecordVersion:
     """Return the version that an item holds. Raises Corrupt."""
-    attributes: Mapping[str, Any] = item.attributes
-    try:
-        return RecordVersion(
-            id=name.id,
-            version=parse_number(item.sort),
-            created_ms=attributes["c"],
-            write_id=attributes["w"],
-            size=attributes["n"],
-            digest=attributes["h"],
-            source_time_ms=attributes.get("t"),
-            metadata=decode(attributes["u"]) if "u" in attributes else {},
-            deleted=attributes.get("k") == TOMBSTONE,
-            principal=attributes.get("p", ""),
-            redacted="d" in attributes,
-            hash=attributes["ch"],
-            ref=decode_ref(attributes["x"]) if "x" in attributes else None,
-        )
-    except (KeyError, ValueError) as exc:
-        raise Corrupt("an item is not a version of a record", partition=item.partition, sort=item.sort) from exc
+    stored = read_attributes(item, _StoredRecordVersion, NOUN)
+    return RecordVersion(
+        id=name.id,
+        version=parse_number(item.sort),
+        created_ms=stored.c,
+        write_id=stored.w,
+        size=stored.n,
+        digest=stored.h,
+        source_time_ms=stored.t,
+        metadata=decode_attribute(item, "u", _decode_metadata, NOUN) if "u" in item.attributes else {},
+        deleted=stored.k == TOMBSTONE,
+        principal=stored.p,
+        redacted="d" in item.attributes,
+        hash=stored.ch,
+        ref=decode_attribute(item, "x", _decode_ref, NOUN) if "x" in item.attributes else None,
+    )
+
+
+def checked_item(item: Item) -> Item:
+    """Return ``item``, whose attributes have the types and ranges of a version. Raises Corrupt."""
+    read_attributes(item, _StoredRecordVersion, NOUN)
+    return item
 
 
 def inline_content(item: Item) -> bytes:
@@ -125,9 +151,18 @@ def inline_content(item: Item) -> bytes:
     return body
 
 
-def latest_item(index: Index, partition: str) -> Item | None:
-    """Return the latest version, the partition's last item, read consistently; None if the record has no version."""
+def unchecked_latest_item(index: Index, partition: str) -> Item | None:
+    """Return the latest version, the partition's last item, read consistently; None if the record has no version.
+
+    Its attributes may be damaged. A caller that uses them calls `latest_item`.
+    """
     return next(index.query(partition, after=BEFORE_VERSIONS, reverse=True, limit=1), None)
+
+
+def latest_item(index: Index, partition: str) -> Item | None:
+    """Return `unchecked_latest_item`, if its attributes have the types and ranges of a version. Raises Corrupt."""
+    latest = unchecked_latest_item(index, partition)
+    return None if latest is None else checked_item(latest)
 
 
 def check_metadata(metadata: Mapping[str, Value] | None) -> dict[str, Attribute]:
@@ -160,3 +195,4 @@ def decode_ref(stored: Attribute) -> BodyRef:
 
 
 _decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
+_decode_metadata = msgspec.msgpack.Decoder(dict[str, Any]).decode

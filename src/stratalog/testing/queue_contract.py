@@ -131,6 +131,16 @@ class QueueContract(ABC):
         clock.sleep(1)
         assert _bodies(queue.receive()) == [b"1"]
 
+    def test_a_release_for_longer_than_the_limit_hides_the_message_until_the_limit(self) -> None:
+        queue, clock = self._queue()
+        queue.send("g", [b"1"])
+        (message,) = queue.receive(visibility_seconds=30)
+        assert queue.release(message, after_seconds=100 * VISIBILITY_SECONDS_MAX)
+        clock.sleep(VISIBILITY_SECONDS_MAX - 60)
+        assert queue.receive() == []
+        clock.sleep(60)
+        assert _bodies(queue.receive()) == [b"1"]
+
     def test_an_extended_message_can_still_be_acknowledged(self) -> None:
         queue, clock = self._queue()
         queue.send("g", [b"1"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from stratalog.errors import Corrupt
 from stratalog.keys import QUEUE_ATTEMPTS_PARTITION
 from stratalog.ports.index import Attribute, Delete, Index, Item, Put
+from stratalog.ports.stored_attributes import read_attributes
 
 __all__ = ["AttemptRecord", "drop_attempts", "read_attempts", "write_attempts"]
 
@@ -46,7 +46,4 @@ def drop_attempts(index: Index, message_id: str) -> None:
 
 
 def _read(item: Item) -> AttemptRecord:
-    try:
-        return msgspec.convert(dict(item.attributes), AttemptRecord)
-    except msgspec.ValidationError as exc:
-        raise Corrupt("an item is not an attempt record of the queue", sort=item.sort, reason=str(exc)) from exc
+    return read_attributes(item, AttemptRecord, "an attempt record of the queue")

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from stratalog import Entry, Log
-from stratalog.errors import VersionForgotten
 from stratalog.process_fork import close_in_child
 from stratalog_sheet.cells import cell_name, column_name, parse_range, range_cells
 from stratalog_sheet.events import (
@@ -26,7 +25,7 @@ from stratalog_sheet.events import (
     target_of,
 )
 from stratalog_sheet.limits import SHEET_ACTIVITY_CELLS_MAX
-from stratalog_sheet.retention import read_retained
+from stratalog_sheet.retention import above_floor, read_retained
 
 __all__ = ["Activity", "Labels", "NamedVersion", "activity"]
 
@@ -69,18 +68,15 @@ class Labels:
     def read(self) -> list[NamedVersion]:
         """Return the labelled versions that the log still keeps, in ascending order."""
         with self._lock:
-            floor = self._log.floor()
-            try:
-                self._read_after(max(self._read_to, floor))
-            except VersionForgotten:  # the floor rose after the call of `floor`
-                floor = self._log.floor()
-                self._read_after(max(self._read_to, floor))
+            floor = above_floor(self._log, self._read_above)
             return [self._named[version] for version in sorted(self._named) if version >= floor]
 
-    def _read_after(self, version: int) -> None:
-        for entry in self._log.read(version):
+    def _read_above(self, floor: int) -> int:
+        """Read the entries above ``floor`` that no earlier `read` has read. Return ``floor``."""
+        for entry in self._log.read(max(self._read_to, floor)):
             self._follow(entry)
             self._read_to = entry.version
+        return floor
 
     def _follow(self, entry: Entry) -> None:
         if entry.events[0].type != Named.kind:

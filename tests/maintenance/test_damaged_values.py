@@ -1,0 +1,197 @@
+"""A stored value of another type or out of range: a read raises Corrupt, which names the item and the fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+import stratalog
+from stratalog.backends.memory import MemoryIndex
+from stratalog.codec import encode
+from stratalog.documents.rejections import read_rejection
+from stratalog.errors import Corrupt, StratalogError
+from stratalog.keys import QUEUE_ATTEMPTS_PARTITION, REJECTED_PARTITION
+from stratalog.log import create_log
+from stratalog.log.verification import verify_log
+from stratalog.maintenance.checkpoint import checkpoints_of
+from stratalog.maintenance.damage import item_key, item_kind
+from stratalog.maintenance.verification import HistoryName, verify_history
+from stratalog.ports.index import Item
+from stratalog.worker.attempt_record import read_attempts
+from tests.documents.helpers import World
+from tests.maintenance.full_store import full_store
+
+DOCUMENTS = ("plan", "draft")
+LOGS = (*DOCUMENTS, "second draft", "events", "grid")
+READ_WHOLE = {
+    "name record",
+    "name line",
+    "record floor",
+    "directory line",
+    "projection checkpoint",
+    "failures",
+}
+"""The kinds whose items are read with all attributes by some of the reads below."""
+
+COMMITS: tuple[Any, ...] = (
+    7,
+    [7, 7],
+    [[[1, 2, 3]], [], [], None],
+    [[["ada", "3", "put", b"", None, None, None]], [], [], None],
+    [[["ada", 3, "put", b"", None, 7, None]], [], [], None],
+    [[], [["k", b"", 0, [0]]], [], None],
+    [[], [["k", 7, 0, [0]]], [], None],
+    [[], [[7, b"x", 0, [0]]], [], None],
+    [[], [["k", b"\xc7\x01\x01\x90", "x", [0]]], [], None],
+    [[], [], [[1, 2, 3]], None],
+    [[], [], [], "x"],
+)
+"""Data of commits that decode, and have another form."""
+
+
+def reads(store: stratalog.Store) -> Iterator[Callable[[], object]]:
+    """Yield ordinary reads, and verifications, of a full store."""
+    records, index = store.records("acme"), store.environment.index
+
+    def document(name: str) -> stratalog.Document:
+        store._documents.clear()
+        return store.document("acme", name)
+
+    for name in LOGS:
+        log = lambda name=name: store.log("acme", name)  # noqa: E731
+        yield lambda log=log: list(log().read(log().floor()))
+        yield lambda log=log: log().version_at(2000)
+        yield lambda log=log: log().hash_at(log().floor())
+        yield lambda log=log: log().entry(log().head().version)
+        yield lambda name=name: verify_history(store, HistoryName("log", "acme", name))
+    yield lambda: list(store.log("acme", "grid").read_snapshot(store.log("acme", "grid").app_snapshot(20)))  # type: ignore[arg-type]
+    for name in DOCUMENTS:
+        yield lambda name=name: list(document(name).scan())
+        yield lambda name=name: list(document(name).versions(document(name).log.floor()))
+        yield lambda name=name: list(document(name).history("cells/19-1"))
+        yield lambda name=name: document(name).applied_in("ada", 30)
+    for name in ("report", "other"):
+        yield lambda name=name: records.get(name)
+        yield lambda name=name: list(records.versions(name))
+        yield lambda name=name: records.failure(name)
+        yield lambda name=name: verify_history(store, HistoryName("record", "acme", name))
+    yield lambda: records.get("report", 3)
+    yield lambda: b"".join(records.open_dead_letter("report"))
+    yield lambda: list(records.dead_letters())
+    yield lambda: [list(records.versions(name)) for name in ("report", "other")]
+    yield lambda: list(records.list())
+    yield lambda: list(store.list("acme"))
+    yield lambda: [list(store.organisations_of(name)) for name in LOGS]
+    yield lambda: checkpoints_of(store)
+    yield lambda: stratalog.Projection(store.log("acme", "plan"), "titles", lambda entry: []).checkpoint()
+    yield lambda: [read_rejection(item) for item in index.query(REJECTED_PARTITION)]
+    yield lambda: [read_attempts(index, item.sort) for item in index.query(QUEUE_ATTEMPTS_PARTITION)]
+
+
+def errors_of(store: stratalog.Store, item: Item, changed: dict[str, Any]) -> list[Exception]:
+    """Return the errors of all reads while ``item`` has other attributes."""
+    index = store.environment.index
+    assert isinstance(index, MemoryIndex)
+    items = index._partitions[item.partition].items
+    items[item.sort] = Item(item.partition, item.sort, {**item.attributes, **changed})
+    errors: list[Exception] = []
+    for read in reads(store):
+        try:
+            read()
+        except Exception as exc:  # noqa: BLE001 - the test is about errors of other types
+            errors.append(exc)
+    items[item.sort] = item
+    return errors
+
+
+def wrong_values(value: object) -> Iterator[Any]:
+    yield from (wrong for wrong in (7, "text", b"bytes") if type(wrong) is not type(value))
+    if isinstance(value, int):
+        yield from (-(2**60), 2**60)
+
+
+def stored_items(store: stratalog.Store) -> list[Item]:
+    index = store.environment.index
+    assert isinstance(index, MemoryIndex)
+    return [item for partition in index._partitions.values() for item in partition.items.values()]
+
+
+def test_a_value_of_another_type_or_range_is_damage_for_each_read() -> None:
+    with full_store("memory:") as store:
+        last = {item_kind(item): item for item in stored_items(store)}
+        for kind, item in last.items():
+            for name, value in item.attributes.items():
+                for wrong in wrong_values(value):
+                    errors = errors_of(store, item, {name: wrong})
+                    untyped = [error for error in errors if not isinstance(error, StratalogError)]
+                    assert not untyped, (kind, name, wrong)
+                    if kind in READ_WHOLE:
+                        assert item_key(item.partition, item.sort) in map(named_by, errors), (kind, name, wrong)
+
+
+def named_by(error: Exception) -> str:
+    """Return the key of the item that an error names as damaged; empty without such an item."""
+    details = error.details if isinstance(error, Corrupt) else {}
+    return item_key(details["partition"], details["sort"]) if {"partition", "sort", "reason"} <= details.keys() else ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [
+        ("name record", {"f": "x"}),
+        ("name record", {"s": 0}),
+        ("name record", {"p": 7}),
+        ("segment record", {"m": "x"}),
+        ("segment record", {"l": 2**60}),
+        ("entry", {"c": "x"}),
+        ("entry", {"c": 2**60}),
+        ("entry", {"s": "x"}),
+        ("entry", {"b": 7}),
+        ("entry", {"b": encode([])}),
+        ("snapshot", {"h": "x"}),
+        ("snapshot", {"b": 7}),
+    ],
+)
+def test_the_error_of_a_read_of_a_log_names_the_item_and_the_fault(kind: str, changed: dict[str, Any]) -> None:
+    with full_store("memory:") as store:
+        prefix = store.log("acme", "grid").record.prefix
+        of_grid = [item for item in stored_items(store) if f"{item.partition}/".startswith((prefix, "acme/grid/"))]
+        items = [item for item in of_grid if item_kind(item) == kind]
+        assert item_key(items[-1].partition, items[-1].sort) in map(named_by, errors_of(store, items[-1], changed))
+
+
+def is_small(item: Item) -> bool:
+    return item_kind(item) == "entry" and "b" in item.attributes
+
+
+@pytest.mark.parametrize("data", COMMITS)
+def test_a_commit_of_another_form_is_damage_of_its_version(data: Any) -> None:
+    with full_store("memory:") as store:
+        prefix = store.log("acme", "draft").record.prefix
+        item = next(item for item in stored_items(store) if item.partition.startswith(f"{prefix}/") and is_small(item))
+        errors = errors_of(store, item, {"b": msgspec.msgpack.encode([["commit", data, 1]])})
+        assert {type(error) for error in errors} >= {Corrupt}
+        assert all(isinstance(error, StratalogError) for error in errors)
+
+
+def test_an_error_of_the_code_that_visits_an_entry_is_no_damage() -> None:
+    log = create_log(World().environment, "acme", "events")
+    log.append(stratalog.Event("seen", 1))
+
+    def visit(entry: stratalog.Entry) -> None:
+        raise TypeError("a fault of the visitor")
+
+    with pytest.raises(TypeError, match="a fault of the visitor"):
+        verify_log(log, visit=visit)
+
+
+def test_an_error_of_an_upcaster_is_no_damage() -> None:
+    world = World()
+    create_log(world.environment, "acme", "events").append(stratalog.Event("seen", {}))
+    upcast = {("seen", 1): lambda data: data["missing"]}
+    log = stratalog.log.open_log(world.environment, "acme", "events", upcasters=upcast)
+    with pytest.raises(KeyError, match="missing"):
+        log.entry(1)
