@@ -178,7 +178,7 @@ def is_inside(url: str, store: str) -> bool:
 
     Return False if either URL names no folder. Raises Invalid for a malformed URL of a folder, and Unavailable.
     """
-    if any("://" in one and not one.startswith("file://") for one in (url, store)) or "memory:" in (url, store):
+    if any("://" in text and not text.startswith("file://") for text in (url, store)) or "memory:" in (url, store):
         return False
     with file_errors():
         return _folder(url).resolve().is_relative_to(_folder(store).resolve())

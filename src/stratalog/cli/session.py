@@ -143,7 +143,7 @@ class CommandGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, one.get_short_help_str(SUMMARY_CHARACTERS_MAX)) for name, one in commands if one is not None]
+        rows = [(name, made.get_short_help_str(SUMMARY_CHARACTERS_MAX)) for name, made in commands if made is not None]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 

@@ -31,10 +31,10 @@ def find_application(text: str, folder: str) -> Application:
     if not (colon and module and name):
         raise _not_found(text, "it is neither an installed application nor MODULE:NAME, as in myapp:app")
     try:
-        found = import_module(module)
+        loaded = import_module(module)
     except ImportError as exc:
         raise _not_found(text, str(exc)) from exc
-    application = getattr(found, name, None)
+    application = getattr(loaded, name, None)
     if application is None:
         raise _not_found(text, f"the module {module!r} has no {name!r}")
     if not isinstance(application, Application):
