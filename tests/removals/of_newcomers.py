@@ -242,7 +242,7 @@ REMOVALS = (
     ),
     Removal(
         "B844",
-        (Edit("src/stratalog/records/content.py", "if callable(read) else body:", "if False else body:"),),
+        (Edit("src/stratalog/records/content.py", "if callable(read) else body\n", "if False else body\n"),),
         ("tests/records/test_bodies.py::test_a_file_without_line_breaks_is_read_in_pieces_of_limited_size",),
     ),
 )

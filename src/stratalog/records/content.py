@@ -247,7 +247,8 @@ def _require_failure(environment: Environment, name: Name, item: Item, cause: Co
 def _pieces(body: Iterable[bytes]) -> Iterator[bytes]:
     # A file is read in pieces of limited size. Its own iterator yields lines, and a line may be as long as the file.
     read = getattr(body, "read", None)
-    for piece in iter(partial(read, BODY_PART_BYTES), b"") if callable(read) else body:
+    pieces: Iterable[bytes] = iter(partial(read, BODY_PART_BYTES), b"") if callable(read) else body
+    for piece in pieces:
         if not isinstance(piece, bytes | bytearray | memoryview):
             raise _no_body(piece)
         yield piece
