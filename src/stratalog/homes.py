@@ -38,6 +38,7 @@ __all__ = [
     "BLOBS_FOLDER",
     "INDEX_FILE",
     "Ports",
+    "is_inside",
     "location_of",
     "make_store",
     "open_blobs",
@@ -49,6 +50,7 @@ __all__ = [
 MISTYPED = re.compile("(?:aws|file|memory|postgres|postgresql|s3)(?::|//)", re.IGNORECASE)
 """The start of a mistyped URL, which may have a password. No folder's name may begin like this."""
 
+KNOWN = "a folder, memory:, postgresql:// and aws://"
 INDEX_FILE = "index.sqlite"
 BLOBS_FOLDER = "blobs"
 
@@ -130,7 +132,7 @@ def _scheme(url: str) -> str:
     scheme = url.partition("://")[0].lower() if "://" in url else ""
     scheme = {"postgres": "postgresql"}.get(scheme, scheme)
     if scheme not in ("", "aws", "file", "postgresql"):
-        raise Invalid("the store's URL has an unknown scheme", url=without_password(url))
+        raise Invalid("the store's URL has an unknown scheme", url=without_password(url), known=KNOWN)
     if not scheme and MISTYPED.match(url):
         text = "the store's URL is malformed; for a folder with this name write `./` before the name"
         raise Invalid(text, url=without_password(url))
@@ -169,6 +171,17 @@ def location_of(url: str) -> str:
     if not scheme:
         return str(_folder(url).absolute())
     return parse_address(url).location if scheme == "postgresql" else url
+
+
+def is_inside(url: str, store: str) -> bool:
+    """Return whether ``url`` names the folder of the store at the URL ``store``, or a folder inside it.
+
+    Return False if either URL names no folder. Raises Invalid for a malformed URL of a folder, and Unavailable.
+    """
+    if any("://" in text and not text.startswith("file://") for text in (url, store)) or "memory:" in (url, store):
+        return False
+    with file_errors():
+        return _folder(url).resolve().is_relative_to(_folder(store).resolve())
 
 
 def shown_url(url: str) -> str:

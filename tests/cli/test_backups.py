@@ -174,3 +174,11 @@ def test_a_lost_entry_body_is_named_by_each_command_that_copies_it(budget: Run) 
 
 def ids(run: Run, place: str) -> list[str]:
     return [json.loads(line)["id"] for line in run("backup", "list", place, "--json").stdout.splitlines()]
+
+
+@pytest.mark.parametrize("target", ["store", "store/backups", "file://./store"])
+def test_a_backup_inside_the_folder_of_its_store_is_refused(budget: Run, target: str) -> None:
+    before = sorted(Path("store").rglob("*"))
+    assert "would be lost with the store" in budget("backup", target, code=2).stderr
+    assert sorted(Path("store").rglob("*")) == before
+    assert budget("backup", "store-backups").exit_code == 0

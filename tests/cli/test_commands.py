@@ -737,3 +737,46 @@ def test_the_program_runs_as_a_process(tmp_path: Path, command: str, code: int) 
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == code
     assert bool(done.stderr) == bool(code)
+
+
+@pytest.mark.parametrize("group", [[], ["backup"], ["records"], ["dead-letters"], ["table"]])
+def test_a_group_without_a_command_prints_its_help_and_no_error(run: Run, group: list[str]) -> None:
+    done = run(*group, code=2)
+    assert done.stderr.startswith(" ".join(["Usage: stratalog", *group]))
+    assert "error" not in done.stderr.partition("Exit codes")[0]
+    assert json.loads(run("--json", *group, code=2).stderr)["error"]["message"].startswith("Missing command")
+
+
+def test_help_shows_the_whole_first_sentence_of_each_command(run: Run) -> None:
+    assert "..." not in run("--help").stdout.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("arguments", [["mutate", "acme/budget"], ["show", "--att", "1"], ["list", "acme", "too-much"]])
+def test_an_error_about_the_parts_of_a_command_names_its_help(run: Run, arguments: list[str]) -> None:
+    assert f" See `stratalog {arguments[0]} --help`." in run(*arguments, code=2).stderr
+
+
+def test_a_mutation_without_arguments_is_refused_with_the_names_that_are_missing(budget: Run) -> None:
+    assert "an argument is missing: key, value" in budget("mutate", "acme/budget", "put", code=2).stderr
+
+
+def test_an_unknown_scheme_is_refused_with_the_known_schemes(run: Run) -> None:
+    assert "postgresql:// and aws://" in run("list", "--store", "mysql://x", code=2).stderr
+
+
+@pytest.mark.parametrize("target", ["store", "store/within", "file://./store", "store/../store"])
+def test_a_store_is_not_copied_into_its_own_folder(budget: Run, target: str) -> None:
+    assert "must not be the source" in budget("copy", "store", target, code=2).stderr
+    assert not Path("store/within").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "way_out"),
+    [("signing.key", "give its verifier key"), ("missing.key", "'missing.key' is neither a file nor a verifier key")],
+)
+def test_a_wrong_key_for_a_checkpoint_is_refused_with_the_right_one(budget: Run, key: str, way_out: str) -> None:
+    budget("checkpoint-key", "example.com/ledger", "signing.key")
+    Path("note").write_text(budget("checkpoint", "acme/budget", "--key", "signing.key").stdout)
+    refused = budget("verify", "--against", "note", "--key", key, code=2)
+    assert way_out in refused.stderr
+    assert Path("signing.key").read_text().split("+")[-1] not in refused.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -12,7 +12,8 @@ from stratalog.client.local import Local
 from stratalog.client.optimistic_state import OptimisticState
 from stratalog.codec import encode
 from stratalog.errors import Invalid, OutcomeUnknown
-from stratalog.protocol.mutators import BUILT_IN_MUTATORS
+from stratalog.protocol.draft import Draft
+from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
 from stratalog.protocol.rebase import Intent
 from stratalog.protocol.sync import Clear, Cookie, Operation, Pulled, PutKey
 from stratalog.testing.clock import ManualClock
@@ -51,6 +52,16 @@ def test_a_mutation_that_raises_changes_and_stores_nothing(local: Local) -> None
     state = optimistic(local)
     with pytest.raises(Invalid):
         state.add(Intent("no such mutator", encode(None)))
+    assert (state.draft.changes, local.pending()) == ({}, [])
+
+
+def test_a_mutator_whose_call_runs_nothing_is_an_error_and_stores_nothing(local: Local) -> None:
+    async def work(draft: Draft, args: Any) -> None:
+        draft.put("n", 1)
+
+    state = OptimisticState(local, cast(Mutators, {"work": work}))
+    with pytest.raises(TypeError, match="must be written with def"):
+        state.add(Intent("work", encode({})))
     assert (state.draft.changes, local.pending()) == ({}, [])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,23 @@ def test_an_unexpected_exception_is_a_rejection_and_a_dead_letter_that_can_be_re
     assert [one.status for one in [*redrive(store, letter.id), *redrive(store, letter.id)]] == ["applied", "seen"]
     assert document.get("done") == 1
     assert [letter.redriven_ms > 0 for letter in list_letters(store)] == [True]
+
+
+async def waits(draft: Draft, args: Any) -> None:
+    draft.put("done", args["n"])
+
+
+def yields(draft: Draft, args: Any) -> Iterator[None]:
+    draft.put("done", args["n"])
+    yield
+
+
+@pytest.mark.parametrize(("unrun", "reason"), [(waits, "must be written with def"), (yields, "must not contain yield")])
+def test_a_mutator_whose_call_runs_nothing_is_rejected_and_not_applied(unrun: Any, reason: str) -> None:
+    document = open_store("memory:", rules=Rules({"work": unrun})).create("acme", "plan")
+    outcome = document.apply([WORK])[0]
+    assert outcome.status == "rejected"
+    assert reason in str(outcome.reason)
 
 
 def test_a_dead_letter_can_be_redriven_with_edited_arguments() -> None:

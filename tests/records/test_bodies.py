@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -30,6 +31,30 @@ def test_b48_b52_a_stored_body_reads_back_unchanged(world: World, body: bytes, s
     stored = world.records.put("b1", pieces(body) if streamed else body)
     assert (stored.size, stored.digest) == (len(body), sha256(body))
     assert b"".join(world.records.open("b1")) == body
+
+
+class OneLine(io.BytesIO):
+    """A file without line breaks. Notes the largest number of bytes that one call has returned."""
+
+    largest = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._noted(super().read(size))
+
+    def __next__(self) -> bytes:
+        return self._noted(super().__next__())
+
+    def _noted(self, piece: bytes) -> bytes:
+        self.largest = max(self.largest, len(piece))
+        return piece
+
+
+def test_a_file_without_line_breaks_is_read_in_pieces_of_limited_size(world: World) -> None:
+    file = OneLine(bytes(3 * BODY_PART_BYTES))
+    assert world.records.put("b1", file).size == 3 * BODY_PART_BYTES
+    assert file.largest <= BODY_PART_BYTES
+    with pytest.raises(Invalid, match="pieces of bytes"):
+        world.records.put("b2", io.StringIO("text"))  # type: ignore[arg-type]
 
 
 def test_b34_the_pointer_leads_to_the_body(world: World) -> None:

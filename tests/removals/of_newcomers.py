@@ -10,6 +10,7 @@ ARGUMENTS = "tests/test_arguments.py"
 EXTRAS = "tests/test_extras.py"
 UNDECODABLE = "tests/cli/test_undecodable_names.py"
 BAD_INPUT = "tests/test_bad_input.py::test_bad_input_is_refused_with_the_value_its_type_or_the_limit"
+CLI_SESSION = "src/stratalog/cli/session.py"
 STREAMS = "tests/cli/test_standard_streams.py"
 
 REMOVALS = (
@@ -192,5 +193,56 @@ REMOVALS = (
             ),
         ),
         ("apps/sheet/tests/test_commands.py::test_an_export_to_a_dash_is_written_to_standard_output",),
+    ),
+    Removal(
+        "B840",
+        (
+            Edit("src/stratalog/protocol/mutators.py", "    if result is None:\n", "    if True:\n"),
+            Edit(
+                "src/stratalog/web/client/mutators.js",
+                "checkHasRun(mutators[name](child, args));",
+                "mutators[name](child, args);",
+            ),
+        ),
+        (
+            "tests/documents/test_faults.py::test_a_mutator_whose_call_runs_nothing_is_rejected_and_not_applied",
+            "tests/client/test_optimistic_state.py::test_a_mutator_whose_call_runs_nothing_is_an_error_and_stores_nothing",
+            "tests/web/test_node.py::test_the_tests_of_the_browser_client_in_node_pass_and_none_is_skipped",
+        ),
+    ),
+    Removal(
+        "B841",
+        (
+            Edit(CLI_SESSION, "if not args and not ctx.resilient_parsing:", "if False:"),
+            Edit(CLI_SESSION, "get_short_help_str(SUMMARY_CHARACTERS_MAX)", "get_short_help_str()"),
+        ),
+        (
+            "tests/cli/test_commands.py::test_a_group_without_a_command_prints_its_help_and_no_error",
+            "tests/cli/test_commands.py::test_help_shows_the_whole_first_sentence_of_each_command",
+        ),
+    ),
+    Removal(
+        "B842",
+        (
+            Edit("src/stratalog/maintenance/signed_note.py", "if text.lstrip().startswith(PRIVATE):", "if False:"),
+            Edit("src/stratalog/cli/verification.py", 'if text.count("+") < PLUS_SIGNS_OF_KEY:', "if False:"),
+        ),
+        ("tests/cli/test_commands.py::test_a_wrong_key_for_a_checkpoint_is_refused_with_the_right_one",),
+    ),
+    Removal(
+        "B843",
+        (
+            Edit("src/stratalog/cli/backups.py", "if is_inside(to, session.url):", "if False:"),
+            Edit("src/stratalog/cli/copies.py", "if is_inside(target, source):", "if False:"),
+        ),
+        (
+            "tests/cli/test_backups.py::test_a_backup_inside_the_folder_of_its_store_is_refused",
+            "tests/cli/test_commands.py::test_a_store_is_not_copied_into_its_own_folder",
+        ),
+    ),
+    Removal(
+        "B844",
+        (Edit("src/stratalog/records/content.py", "if callable(read) else body\n", "if False else body\n"),),
+        ("tests/records/test_bodies.py::test_a_file_without_line_breaks_is_read_in_pieces_of_limited_size",),
     ),
 )

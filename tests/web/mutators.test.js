@@ -26,3 +26,18 @@ for (const { name, state, run: mutator, args, left, rejected } of cases) {
     }
   });
 }
+
+test("a mutator whose call returns before its end is an error and has no effect", () => {
+  const draft = new Draft(new State(new Map()));
+  const mutators = {
+    waits: async (child) => child.put("a", 1),
+    fails: async () => Promise.reject(new Error("the mutator's own error")),
+    *yields(child) {
+      yield child.put("a", 1);
+    },
+  };
+  for (const name of Object.keys(mutators)) {
+    assert.throws(() => run(draft, mutators, name, {}), /must not/);
+  }
+  assert.deepEqual([...draft.scan()], []);
+});

@@ -44,7 +44,7 @@ def restore_store(
     mark = Item(COPY_PARTITION, RESTORE_SORT, {"n": name})
     standing = target.environment.index.get(COPY_PARTITION, RESTORE_SORT)
     if standing is None and next(list_organisations(target.environment.index), None) is not None:
-        raise Conflict("a backup can only be restored into an empty store; use --name for one document")
+        raise Conflict("the store is not empty; restore the backup into a new store, or one document with --name")
     if standing is not None and standing != mark:
         raise Conflict(
             "another restoration into this store was begun; restore into a new store",

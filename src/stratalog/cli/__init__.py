@@ -51,10 +51,11 @@ from stratalog.cli.naming import FiniteRange, milliseconds, parse_arguments, spl
 from stratalog.cli.output import confirm, dim, local_time, note, print_json, print_table, progress, short, size_text
 from stratalog.cli.program import FAILED, Failed, Program
 from stratalog.cli.serve import load_application, of_every_server, serve_application
-from stratalog.cli.session import Session, command, of_every_command
+from stratalog.cli.session import CommandGroup, Session, command, of_every_command
 
 __all__ = [
     "FAILED",
+    "CommandGroup",
     "Failed",
     "FiniteRange",
     "Session",

@@ -19,10 +19,10 @@ from stratalog.backups.view import BackupIndex, store_over
 from stratalog.cli.naming import milliseconds, split_name
 from stratalog.cli.output import counted, local_time, note, progress, size_text
 from stratalog.cli.program import FAILED, DamagedPart, Failed, damage_text, fail_for_damage
-from stratalog.cli.session import Session, command
+from stratalog.cli.session import CommandGroup, Session, command
 from stratalog.clock import SystemClock
 from stratalog.errors import Invalid, NotFound
-from stratalog.homes import open_blobs
+from stratalog.homes import is_inside, open_blobs
 from stratalog.log.names import read_name, require_name
 from stratalog.store import Store
 
@@ -31,7 +31,7 @@ __all__ = ["COMMANDS"]
 id_option = click.option("--backup", "id", metavar="ID", help="The id of the backup.  [default: the newest]")
 
 
-class _Backups(click.Group):
+class _Backups(CommandGroup):
     """The group of backup commands. The group reads `backup TO` as `backup make TO`."""
 
     def resolve_command(
@@ -42,7 +42,10 @@ class _Backups(click.Group):
 
 @click.group("backup", cls=_Backups, epilog="Example: stratalog backup /mnt/backups")
 def backup() -> None:
-    """Back up a store while it is in use; list, verify and prune backups."""
+    """Back up a store while it is in use; list, verify and prune backups.
+
+    `stratalog backup TO` is short for `stratalog backup make TO`.
+    """
 
 
 @command("make", example="stratalog backup make /mnt/backups")
@@ -56,6 +59,9 @@ def make(session: Session, to: str, anew: bool) -> None:
     The backup does not block writers. The command writes no object that the last backup in this place contains. An
     interrupted backup resumes. The backup contains no queued pushes.
     """
+    if is_inside(to, session.url):
+        reason = "a backup inside the store's own folder would be lost with the store; give another folder"
+        raise Invalid(reason, folder=to, store=session.shown_url)
     with _repository(to, create=True) as repository, progress(f"backing up to {to}", None) as step:
         report = back_up(session.open(), repository, step, anew=anew)
     manifest = report.manifest
@@ -69,7 +75,7 @@ def make(session: Session, to: str, anew: bool) -> None:
 
 
 @command("list", example="stratalog backup list /mnt/backups")
-@click.argument("to")
+@click.argument("to", metavar="FOLDER|s3://BUCKET/PREFIX")
 def list_(session: Session, to: str) -> None:
     """List the backups in a folder or bucket, oldest first."""
     with _repository(to) as repository:
@@ -80,7 +86,7 @@ def list_(session: Session, to: str) -> None:
 
 
 @command("verify", example="stratalog backup verify /mnt/backups")
-@click.argument("to")
+@click.argument("to", metavar="FOLDER|s3://BUCKET/PREFIX")
 @id_option
 def verify(session: Session, to: str, id: str | None) -> None:
     """Read and hash every object of a backup, and recompute all histories."""
@@ -95,7 +101,7 @@ def verify(session: Session, to: str, id: str | None) -> None:
 
 
 @command("prune", example="stratalog backup prune /mnt/backups --retain 30")
-@click.argument("to")
+@click.argument("to", metavar="FOLDER|s3://BUCKET/PREFIX")
 @click.option(
     "--retain", type=click.IntRange(1), required=True, metavar="COUNT", help="How many of the newest backups to keep."
 )
@@ -123,7 +129,7 @@ def prune(session: Session, to: str, retain: int, dry_run: bool) -> None:
 )
 @click.option("--name", metavar="ORGANISATION/NAME", help="Restore only this log or document.")
 @click.option("--version", type=click.IntRange(0), metavar="VERSION", help="The state at this version; needs --name.")
-@click.option("--as", "new_name", metavar="NAME", help="The new name in the store.  [default: unchanged]")
+@click.option("--as", "new_name", metavar="NAME", help="The new name, without the organisation.  [default: unchanged]")
 def restore(
     session: Session,
     from_: str,

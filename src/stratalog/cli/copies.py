@@ -12,7 +12,7 @@ from stratalog.documents import merge as merge_fork
 from stratalog.documents import replay as replay_fork
 from stratalog.documents.replay import Replayed, ReplayReport
 from stratalog.errors import Invalid
-from stratalog.homes import shown_url
+from stratalog.homes import is_inside, shown_url
 from stratalog.maintenance.store_copy import copy_store
 from stratalog.store import open_store
 
@@ -69,6 +69,9 @@ def copy(session: Session, source: str, target: str) -> None:
     every document, log and record in both stores. Damage in the source is named, the rest is copied, and the exit code
     is 6. Write to only one of the two stores afterwards. Queued pushes are not copied.
     """
+    if is_inside(target, source):
+        reason = "the target must not be the source or a folder inside it; give another folder"
+        raise Invalid(reason, source=shown_url(source), target=shown_url(target))
     with open_store(source, create=False) as ours:
         # A store on AWS is opened without a request. A source that cannot be read must not make a target.
         next(ours.organisations(), None)

@@ -73,7 +73,7 @@ def parse_arguments(texts: tuple[str, ...]) -> Any:
     """Return a mutation's arguments from one JSON text or ``name=value`` pairs. A value is JSON, or else text."""
     if len(texts) == 1 and texts[0].lstrip()[:1] in ("{", "["):
         return from_json(texts[0])
-    return dict(_pair(text) for text in texts) if texts else None
+    return dict(_pair(text) for text in texts)
 
 
 def _pair(text: str) -> tuple[str, Any]:

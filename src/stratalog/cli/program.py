@@ -14,7 +14,7 @@ import click
 
 from stratalog.cli.output import counted, json_line, note
 from stratalog.cli.plugins import OWN_PLUGINS, plugin_command, plugin_names
-from stratalog.cli.session import of_every_command
+from stratalog.cli.session import CommandGroup, of_every_command
 from stratalog.errors import (
     Closed,
     Conflict,
@@ -107,7 +107,7 @@ def fail_for_damage(parts: Sequence[DamagedPart], what: str, *, is_shown: bool) 
         raise Failed(DAMAGED)
 
 
-class Program(click.Group):
+class Program(CommandGroup):
     """The built-in commands in the order of addition, then plugins' commands. A plugin cannot take a built-in name."""
 
     def __init__(self) -> None:
@@ -143,6 +143,8 @@ class Program(click.Group):
             code = exc.code
             if isinstance(exc.__cause__, StratalogError):
                 _report_error("--json" in arguments, code, exc.__cause__)
+        except click.UsageError as exc:
+            code = _report("--json" in arguments, USAGE, "usage", _usage_text(exc), {})
         except click.ClickException as exc:
             code = _report("--json" in arguments, USAGE, "usage", exc.format_message(), {})
         except click.Abort:
@@ -184,6 +186,15 @@ def _escaped_output() -> Iterator[None]:
 
 def _code(error: StratalogError) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+
+
+def _usage_text(error: click.UsageError) -> str:
+    """Return the error's text. If a part of the command is missing or unknown, the text names the command's help."""
+    text = error.format_message()
+    is_about_syntax = isinstance(error, click.MissingParameter | click.NoSuchOption) or type(error) is click.UsageError
+    if not is_about_syntax or error.ctx is None:
+        return text
+    return f"{text if text.endswith(('.', '?')) else text + '.'} See `{error.ctx.command_path} --help`."
 
 
 def _report_error(as_json: bool, exit_code: int, error: StratalogError) -> int:

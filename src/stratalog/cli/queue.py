@@ -18,7 +18,7 @@ from stratalog.cli.naming import FiniteRange
 from stratalog.cli.output import dim, local_time, note, print_json
 from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.serve import load_application
-from stratalog.cli.session import Session, command, of_every_command
+from stratalog.cli.session import CommandGroup, Session, command, of_every_command
 from stratalog.errors import StratalogError
 from stratalog.extras import needs_extra
 from stratalog.limits import RECEIVE_MESSAGES_MAX, VISIBILITY_SECONDS_MAX
@@ -75,7 +75,7 @@ def work(
     session.answer(done, ", ".join(f"{count} {name}" for name, count in done.items()) or "no message was delivered")
 
 
-@click.group("dead-letters", epilog="Example: stratalog dead-letters list")
+@click.group("dead-letters", cls=CommandGroup, epilog="Example: stratalog dead-letters list")
 @of_every_command
 def dead_letters() -> None:
     """List and redrive dead letters of documents: mutations and queued messages that failed for good."""

@@ -12,7 +12,7 @@ import click
 from stratalog.cli.files import output_file, standard_input, standard_output
 from stratalog.cli.naming import milliseconds, parse_arguments, split_name
 from stratalog.cli.output import dim, local_time, print_json, size_text
-from stratalog.cli.session import Session, command, of_every_command
+from stratalog.cli.session import CommandGroup, Session, command, of_every_command
 from stratalog.clock import SystemClock, new_id
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.records import Records, RecordVersion
@@ -29,7 +29,7 @@ _write_id = click.option(
 )
 
 
-@click.group("records", epilog="Example: stratalog records put acme/report report.pdf")
+@click.group("records", cls=CommandGroup, epilog="Example: stratalog records put acme/report report.pdf")
 @of_every_command
 def records() -> None:
     """Named values of any size with versions: put, get, list, history, delete, prune."""

@@ -17,10 +17,13 @@ from stratalog.ports.meter import Meter
 from stratalog.settings import CHUNK_CACHE, SETTINGS, Settings, read_settings
 from stratalog.store import Store, open_store
 
-__all__ = ["ENVIRONMENT", "STORE_DEFAULT", "Session", "command", "of_every_command", "pass_session"]
+__all__ = ["ENVIRONMENT", "STORE_DEFAULT", "CommandGroup", "Session", "command", "of_every_command", "pass_session"]
 
 ENVIRONMENT = "STRATALOG_STORE"
 STORE_DEFAULT = "./data"
+NO_COMMAND = 2
+"""The exit code of a group without a command: the program's code for a command that is not valid."""
+SUMMARY_CHARACTERS_MAX = 400
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -120,6 +123,29 @@ def command(name: str, *, example: str) -> Callable[[Callable[..., Any]], click.
         return made(of_every_command(pass_session(function)))
 
     return decorate
+
+
+class CommandGroup(click.Group):
+    """A group of commands.
+
+    Without a command the group prints its help, which click itself would print as an error. The help shows the whole
+    first sentence of each command's help, which click itself would cut short.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        session = ctx.find_object(Session)
+        if not args and not ctx.resilient_parsing:
+            if session is not None and session.json:
+                ctx.fail("Missing command.")
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(NO_COMMAND)
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, made.get_short_help_str(SUMMARY_CHARACTERS_MAX)) for name, made in commands if made is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 def _set_store(context: click.Context, parameter: click.Parameter, value: str | None) -> None:

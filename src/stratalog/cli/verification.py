@@ -29,6 +29,7 @@ from stratalog.maintenance.checkpoint import (
 )
 from stratalog.maintenance.inspection import inspected_histories
 from stratalog.maintenance.signed_note import (
+    VerifierKey,
     new_signing_key,
     open_note,
     read_signing_key,
@@ -46,6 +47,7 @@ from stratalog.store import Store
 __all__ = ["COMMANDS"]
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+PLUS_SIGNS_OF_KEY = 2
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 record_option = click.option(
     "--record", "records", multiple=True, metavar="ORGANISATION/RECORD", help="A record to include."
@@ -205,10 +207,19 @@ def _verify_chains(session: Session, histories: Iterator[HistoryName], upto: int
                 results.rows.append(_row(report))
 
 
+def _verifier_key(text: str) -> VerifierKey:
+    """Return the key that is ``text``, or that is in the file named ``text``. Raises BadParameter, and Invalid."""
+    if Path(text).is_file():
+        return read_verifier_key(read_text(Path(text)))
+    if text.count("+") < PLUS_SIGNS_OF_KEY:
+        raise click.BadParameter(f"{text!r} is neither a file nor a verifier key, as in NAME+HASH+KEY")
+    return read_verifier_key(text)
+
+
 def _verify_against(
     session: Session, against: Path, lines: Path | None, key: str | None, chosen: list[HistoryName]
 ) -> None:
-    verifier = None if key is None else read_verifier_key(read_text(Path(key)) if Path(key).is_file() else key)
+    verifier = None if key is None else _verifier_key(key)
     noted = read_checkpoint(open_note(read_text(against), verifier))
     if isinstance(noted, Checkpoint):
         checkpoints = [noted]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -22,7 +23,7 @@ from stratalog.limits import (
 )
 from stratalog.protocol.draft import Draft
 from stratalog.protocol.messages import Mutation, Outcome, Status, check_payload, payload_hash, same_payload
-from stratalog.protocol.mutators import Mutators, Rejected
+from stratalog.protocol.mutators import Mutators, Rejected, check_has_run
 from stratalog.tree.nodes import Slot
 from stratalog.tree.prefetch import KEYS_TOGETHER
 
@@ -197,12 +198,12 @@ class _Running:
     def _attempt(self, mutation: Mutation, draft: Draft) -> tuple[str | None, int]:
         """Run the mutator. Return (reason of a rejection, 0), or (None, size of the resulting fields in bytes)."""
         self._fault = ""
-        mutator = self._mutators.get(mutation.name)
+        mutator: Callable[[Draft, Any], object] | None = self._mutators.get(mutation.name)
         if mutator is None:
             return f"no such mutator: {mutation.name}", 0
         reason: str | None = None
         try:
-            mutator(draft, mutation.args)
+            check_has_run(mutator(draft, mutation.args))
             fields_bytes = self._sizes_after(draft.changes)
         except PORT_ERRORS:
             raise

@@ -89,6 +89,8 @@ def read_signing_key(text: str) -> SigningKey:
 
 def read_verifier_key(text: str) -> VerifierKey:
     """Parse the text form of a public key. Raises Invalid."""
+    if text.lstrip().startswith(PRIVATE):
+        raise Invalid("the text is a signing key; give its verifier key, which `stratalog checkpoint-key` printed")
     name, hash, key = _key_parts(text.strip())
     verifier = VerifierKey(name, key)
     if verifier.hash != hash:

@@ -5,7 +5,7 @@ An application that names no mutators has the built-in mutators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 from stratalog.codec import Value
 from stratalog.protocol.draft import Draft
 
-__all__ = ["BUILT_IN_MUTATORS", "Mutator", "Mutators", "Rejected", "wrong_arguments"]
+__all__ = ["BUILT_IN_MUTATORS", "Mutator", "Mutators", "Rejected", "check_has_run", "wrong_arguments"]
 
 Mutator = Callable[[Draft, Any], None]
 """A function of the draft and the mutation's arguments. A mutator uses no clock, no randomness and no I/O."""
@@ -28,6 +28,21 @@ class Rejected(Exception):  # not a StratalogError, because the error becomes an
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+def check_has_run(result: object) -> None:
+    """Raise TypeError if a mutator's call returned ``result`` without running the mutator.
+
+    A call of an ``async def``, or of a function that contains ``yield``, runs nothing. Without this check, the mutation
+    would be applied without any effect.
+    """
+    if result is None:
+        return  # the usual case, without the slower comparisons of types
+    if isinstance(result, Coroutine):
+        result.close()  # Python would warn that nobody awaited it
+        raise TypeError("a mutator must be written with def, not with async def")
+    if isinstance(result, Generator | AsyncGenerator):
+        raise TypeError("a mutator must not contain yield")
 
 
 class Arguments(msgspec.Struct, frozen=True):

@@ -6,14 +6,15 @@ canonical state changes, the client drops the draft and runs the mutations again
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
 from stratalog.codec import decode
 from stratalog.errors import Invalid
 from stratalog.protocol.draft import Draft
-from stratalog.protocol.mutators import Mutators, Rejected
+from stratalog.protocol.mutators import Mutators, Rejected, check_has_run
 
 __all__ = ["Effect", "Intent", "rebase", "run_intent"]
 
@@ -41,11 +42,11 @@ def run_intent(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
 
     Raises the mutator's error, and Invalid for an unknown name. After an error the draft is unchanged.
     """
-    mutator = mutators.get(intent.name)
+    mutator: Callable[[Draft, Any], object] | None = mutators.get(intent.name)
     if mutator is None:
         raise Invalid("no such mutator", name=intent.name)
     child = draft.child()
-    mutator(child, decode(intent.args))
+    check_has_run(mutator(child, decode(intent.args)))
     before = {key: draft.encoded(key) for key in child.changes}
     draft.merge(child)
     return Effect(before, child.changes)

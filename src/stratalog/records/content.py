@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 
 from stratalog.clock import Observation, new_id
@@ -244,7 +245,10 @@ def _require_failure(environment: Environment, name: Name, item: Item, cause: Co
 
 
 def _pieces(body: Iterable[bytes]) -> Iterator[bytes]:
-    for piece in body:
+    # A file is read in pieces of limited size. Its own iterator yields lines, and a line may be as long as the file.
+    read = getattr(body, "read", None)
+    pieces: Iterable[bytes] = iter(partial(read, BODY_PART_BYTES), b"") if callable(read) else body
+    for piece in pieces:
         if not isinstance(piece, bytes | bytearray | memoryview):
             raise _no_body(piece)
         yield piece

@@ -145,8 +145,8 @@ class Records:
         does so while that version is the latest; after a later version it stores the body again. The put makes no
         version if the latest version has the same bytes, or if ``equal(stored, body)`` returns true. Metadata and
         source time, if given, must also be the same. ``size``, if given, must be the size of ``body`` in bytes. An
-        iterable is read once. ``write_id_is_new`` says that no earlier call had ``write_id``: then the result has this
-        id if and only if this put stored it.
+        iterable is read once, and a file in pieces. ``write_id_is_new`` says that no earlier call had ``write_id``:
+        then the result has this id if and only if this put stored it.
 
         Raises VersionConflict with ``expected`` and ``actual``; QuotaExceeded, ContentionError.
         """

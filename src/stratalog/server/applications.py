@@ -31,9 +31,12 @@ def find_application(text: str, folder: str) -> Application:
     if not (colon and module and name):
         raise _not_found(text, "it is neither an installed application nor MODULE:NAME, as in myapp:app")
     try:
-        application = getattr(import_module(module), name, None)
+        loaded = import_module(module)
     except ImportError as exc:
         raise _not_found(text, str(exc)) from exc
+    application = getattr(loaded, name, None)
+    if application is None:
+        raise _not_found(text, f"the module {module!r} has no {name!r}")
     if not isinstance(application, Application):
         raise _not_found(text, "it is not a stratalog.server.Application")
     return application

@@ -13,6 +13,7 @@ import msgspec
 from stratalog import Store
 from stratalog.cli import (
     FAILED,
+    CommandGroup,
     Failed,
     FiniteRange,
     Session,
@@ -42,7 +43,7 @@ ADAPTERS = ("folder", "http", "oai")
 FORMATS = ("json", "jsonl", "xml", "csv", "rfc822", "file")
 
 
-@click.group("catalogue", epilog="Example: stratalog catalogue poll acme")
+@click.group("catalogue", cls=CommandGroup, epilog="Example: stratalog catalogue poll acme")
 @of_every_command
 def catalogue() -> None:
     """Store the records of other systems as they are, and make works of one model from them."""

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from stratalog.cli import (
+    CommandGroup,
     Session,
     command,
     confirm,
@@ -33,7 +34,7 @@ in_tab = click.option("--tab", metavar="NAME", help="The sheet of the workbook. 
 by_author = click.option("--author", default="", help="The author shown in the history.")
 
 
-@click.group("sheet", epilog="Example: stratalog sheet import budget.xlsx acme/budget")
+@click.group("sheet", cls=CommandGroup, epilog="Example: stratalog sheet import budget.xlsx acme/budget")
 @of_every_command
 def sheet() -> None:
     """Import spreadsheets, read any version, change and export them."""

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from stratalog.cli import (
+    CommandGroup,
     Failed,
     Session,
     command,
@@ -44,7 +45,7 @@ __all__ = ["table"]
 ROWS_PER_FILE = 1_000_000
 
 
-@click.group("table", epilog="Example: stratalog table create acme/events --key id:long")
+@click.group("table", cls=CommandGroup, epilog="Example: stratalog table create acme/events --key id:long")
 @of_every_command
 def table() -> None:
     """Create, fill, read and maintain tables of Parquet files."""

@@ -49,10 +49,21 @@ export const BUILT_IN_MUTATORS = Object.freeze({ put, del, patch, inc, append })
 export function run(draft, mutators, name, args) {
   if (!Object.hasOwn(mutators, name)) throw invalid("no such mutator", { name });
   const child = new Draft(draft);
-  mutators[name](child, args);
+  checkHasRun(mutators[name](child, args));
   const before = new Map([...child.changes.keys()].map((key) => [key, draft.value(key)]));
   draft.merge(child);
   return { before, after: child.changes, reason: null };
+}
+
+/** Throw a TypeError if a call of a mutator returned before the mutator's end, as an async function does. */
+function checkHasRun(result) {
+  const kind = Object.prototype.toString.call(result);
+  if (kind === "[object Promise]") {
+    result.catch(() => {}); // this error replaces the mutator's own
+    throw new TypeError("a mutator must not be async");
+  }
+  if (kind === "[object Generator]" || kind === "[object AsyncGenerator]")
+    throw new TypeError("a mutator must not contain yield");
 }
 
 function take(args, required, optional = {}) {
