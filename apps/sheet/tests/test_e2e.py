@@ -94,6 +94,11 @@ STORIES = [
     "cutCellsThatAnotherUserChangesAreNotPasted",
     "aPasteAfterAnotherUsersUndoClearsNoOtherCell",
     "cutCellsAreMovedByAPaste",
+    "theThumbOfTheSliderFollowsTheMouse",
+    "theFactsOfTheNewestVersionAreNotShownForAnEarlierVersion",
+    "theLinkToAllSheetsKeepsTheOrganisation",
+    "aRunningImportIsShownAboveALongList",
+    "aSheetThatWasNotImportedHasNoOriginalFile",
 ]
 
 WITH_COMMAND = "anEditByTheCommandLineAppearsAtOnce"

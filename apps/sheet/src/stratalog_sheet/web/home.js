@@ -16,6 +16,8 @@ const organisation = new URLSearchParams(location.search).get("in") ?? "local";
 const server = new Server(organisation);
 let sheets = [];
 let isRetitling = false;
+/** The message of a running import; otherwise empty. */
+let importing = "";
 
 async function refresh() {
   try {
@@ -37,7 +39,8 @@ function show() {
   const { name: focused, kind } = focusIn(document.activeElement);
   find("#list").replaceChildren(...listed.map(line));
   if (focused) find(kind, lines().find(({ dataset }) => dataset.name === focused) ?? document)?.focus();
-  if (listed.length) hint("");
+  if (importing) hint(importing);
+  else if (listed.length) hint("");
   else if (sheets.length) hint("No sheet has these words in its name or title.");
   else hint("No sheets yet. Begin an empty one, or drop an .xlsx or .csv file here.");
 }
@@ -57,9 +60,9 @@ function line(sheet) {
   );
   const words = make(
     "span",
-    { class: "title" },
+    { class: "title", dir: "auto" },
     title || name,
-    title && title !== name ? make("span", { class: "id" }, name) : null,
+    title && title !== name ? make("span", { class: "id", dir: "auto" }, name) : null,
   );
   const count = make(
     "span",
@@ -136,11 +139,12 @@ async function begin() {
 async function take(file) {
   if (!/\.(xlsx|csv)$/i.test(file.name)) throw new Error(`“${file.name}” is neither .xlsx nor .csv.`);
   if (file.size > FILE_BYTES_MAX) throw new Error(`“${file.name}” is larger than ${FILE_BYTES_MAX / 2 ** 20} MiB.`);
-  hint(`Reading ${file.name}…`);
+  importing = `Importing ${file.name}…`;
+  hint(importing);
   const name = freshName(file.name.replace(/\.(xlsx|csv)$/i, ""));
   await server.upload(server.path(name, "/import"), { file: file.name, author: ownName() }, file);
   const { findings } = await server.get(server.path(name, "/import-report"));
-  if (findings.length) await showFindings(`Some parts of “${file.name}” were not imported`, findings);
+  if (findings.length) await showFindings(`“${file.name}” was imported with these differences`, findings);
   location.href = addressOf(organisation, name);
 }
 
@@ -150,7 +154,7 @@ function hint(text, isBad = false) {
 }
 
 function complain(error) {
-  hint("");
+  importing = "";
   toast(sentence(error), true);
   show();
 }
