@@ -44,7 +44,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B873",
         (
-            Edit(f"{WEB}/index.html", '    <p id="hint" role="status"></p>\n    <main>', "    <main>"),
+            Edit(f"{WEB}/index.html", '<p id="hint" class="late"', '<p class="late"'),
             Edit(f"{WEB}/index.html", "</ol>\n", '</ol>\n      <p id="hint" role="status"></p>\n'),
         ),
         (story("aRunningImportIsShownAboveALongList"),),
@@ -79,5 +79,15 @@ REMOVALS: tuple[Removal, ...] = (
         "B877",
         (Edit(f"{WEB}/edit.js", ".catch(complainOfOriginal)", ".catch(complain)"),),
         (story("aSheetThatWasNotImportedHasNoOriginalFile"),),
+    ),
+    Removal(
+        "B878",
+        (Edit(f"{WEB}/home.js", "document.hidden || running || refresh()", "document.hidden || refresh()"),),
+        (story("aSlowListOfSheetsIsRequestedOnce"),),
+    ),
+    Removal(
+        "B879",
+        (Edit(f"{WEB}/home.js", 'if (isRetitling || find(".menu")) return;', "if (isRetitling) return;"),),
+        (story("aRefreshOfTheListLeavesAnOpenMenu"),),
     ),
 )

@@ -98,6 +98,8 @@ STORIES = [
     "theFactsOfTheNewestVersionAreNotShownForAnEarlierVersion",
     "theLinkToAllSheetsKeepsTheOrganisation",
     "aRunningImportIsShownAboveALongList",
+    "aSlowListOfSheetsIsRequestedOnce",
+    "aRefreshOfTheListLeavesAnOpenMenu",
     "aSheetThatWasNotImportedHasNoOriginalFile",
 ]
 

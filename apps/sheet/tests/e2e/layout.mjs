@@ -75,14 +75,47 @@ export const layout = ({ url, story }) => ({
     const message = page.getByText("Importing a.csv…");
     await message.waitFor();
     // Each refresh of the list draws the message again.
-    const isListed = page.waitForResponse("**/sheets/");
-    await page.evaluate(() => dispatchEvent(new Event("visibilitychange")));
-    await (await isListed).finished();
-    await page.fill("#search", story);
+    await page.evaluate(() => {
+      document.querySelector("#list").firstElementChild.id = "earlier";
+      dispatchEvent(new Event("visibilitychange"));
+    });
+    await page.waitForSelector("#earlier", { state: "detached" });
     assert.ok(await message.evaluate(isInWindow));
     fail();
     await page.getByText("The server cannot be reached.").waitFor();
     assert.equal(await message.count(), 0);
+  },
+
+  async aSlowListOfSheetsIsRequestedOnce(browser) {
+    await make(url, story);
+    const page = await person(browser, "Ada Lace");
+    const waiting = [];
+    await page.route("**/organisations/local/sheets/", async (route) => {
+      await new Promise((resolve) => waiting.push(resolve));
+      await route.continue();
+    });
+    await page.goto(`${url}/web/sheet/`);
+    await page.getByText("Loading the sheets…").waitFor();
+    for (let index = 0; index < 3; index++) await page.evaluate(() => dispatchEvent(new Event("visibilitychange")));
+    waiting.forEach((resolve) => resolve());
+    await page.waitForSelector(`#list li[data-name="${story}"]`);
+    assert.equal(waiting.length, 1);
+    assert.equal(await page.textContent("#hint"), "");
+  },
+
+  async aRefreshOfTheListLeavesAnOpenMenu(browser) {
+    await make(url, story);
+    const page = await person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/`);
+    const more = page.locator(`#list li[data-name="${story}"] .more`);
+    await more.click();
+    await page.evaluate(() => {
+      performance.clearResourceTimings();
+      dispatchEvent(new Event("visibilitychange"));
+    });
+    await page.waitForFunction(() => performance.getEntriesByType("resource").some(({ name }) => /sheets\/$/.test(name)));
+    await page.getByRole("menuitem", { name: "Rename" }).press("Escape");
+    assert.ok(await more.evaluate((element) => element === document.activeElement));
   },
 
   async aSheetThatWasNotImportedHasNoOriginalFile(browser) {

@@ -18,21 +18,32 @@ let sheets = [];
 let isRetitling = false;
 /** The message of a running import; otherwise empty. */
 let importing = "";
+/** The number of requests for the list so far, and of those that run. Only the answer of the last request is shown. */
+let turn = 0;
+let running = 0;
 
 async function refresh() {
+  const mine = ++turn;
+  running++;
   try {
-    sheets = await server.get(`${server.base}/sheets/`);
-    sheets.sort((left, right) => right.changed_ms - left.changed_ms);
+    const listed = await server.get(`${server.base}/sheets/`);
+    if (mine !== turn) return;
+    sheets = listed.sort((left, right) => right.changed_ms - left.changed_ms);
     show();
   } catch (error) {
-    if (askForToken(error)) return;
+    if (mine !== turn || askForToken(error)) return;
     hint(error.code === "outcome-unknown" ? "The server cannot be reached. Trying again…" : sentence(error), true);
+  } finally {
+    running--;
   }
 }
 
+/** Refresh a visible page. A list of thousands of sheets may take longer than the interval, so one request is enough. */
+const refreshWhenIdle = () => document.hidden || running || refresh();
+
 function show() {
-  // The user types a new title into an input in the list. A refresh would remove this input.
-  if (isRetitling) return;
+  // The user types a new title into an input in the list, or has opened the menu of a line. A refresh would remove them.
+  if (isRetitling || find(".menu")) return;
   const words = find("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = ({ name, title }) => words.every((word) => `${title} ${name}`.toLowerCase().includes(word));
   const listed = sheets.filter(fits);
@@ -123,6 +134,7 @@ async function remove({ name, title, version, incarnation }) {
   }
   const index = lines().findIndex(({ dataset }) => dataset.name === name);
   sheets = sheets.filter((sheet) => sheet.name !== name);
+  turn++; // a list that was requested before still has the sheet
   show();
   (links()[Math.min(index, links().length - 1)] ?? find("#new")).focus();
   toast(`${called} was deleted.`);
@@ -150,6 +162,7 @@ async function take(file) {
 
 function hint(text, isBad = false) {
   find("#hint").textContent = text;
+  find("#hint").classList.remove("late");
   find("#hint").toggleAttribute("data-bad", isBad);
 }
 
@@ -214,6 +227,6 @@ find("#file").addEventListener("change", ({ target }) => {
 });
 addEventListener("keydown", press);
 for (const type of ["dragover", "dragleave", "drop"]) addEventListener(type, drag);
-setInterval(() => document.hidden || refresh(), REFRESH_MS);
-addEventListener("visibilitychange", () => document.hidden || refresh());
+setInterval(refreshWhenIdle, REFRESH_MS);
+addEventListener("visibilitychange", refreshWhenIdle);
 refresh();
