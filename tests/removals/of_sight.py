@@ -56,7 +56,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B874",
-        (Edit(CATALOGUE, "  (line ?? find(\"#search\")).focus({ preventScroll: true });\n", ""),),
+        (Edit(CATALOGUE, '  (line ?? find("#search")).focus({ preventScroll: true });\n', ""),),
         (catalogue_story("aClosedWorkReturnsToItsLineInTheListOnANarrowScreen"),),
     ),
     Removal(

@@ -210,7 +210,7 @@ const stories = {
       await page.waitForFunction(() => document.activeElement?.id === "work");
       assert.ok(await isSeen("#back"));
       await close();
-      await page.waitForFunction((wanted) => document.activeElement?.dataset.key === wanted, key);
+      await page.waitForSelector(`#list a[data-key="${key}"]:focus`);
       assert.ok(await isSeen(":focus"));
     }
   },
