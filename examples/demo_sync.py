@@ -67,13 +67,15 @@ def main(url: str, port: int) -> None:
 
 
 def fill(store: stratalog.Store) -> None:
-    """Store the movies, unless an earlier demo has done it."""
-    if any(listing.id == NAME for listing in store.list(ORGANISATION)):
+    """Store the movies that the document lacks: all movies, or the rest after an interrupted demo."""
+    document = store.document(ORGANISATION, NAME, create=True)
+    stored = {item.key for item in document.at().list("movies/")}
+    version = document.version
+    for batch in grouped(((key, movie) for key, movie in movies() if key not in stored), BATCH):
+        document.apply(list(puts(batch)), author="import")
+    if document.version == version:
         click.echo("the movies are there already, with all changes")
         return
-    document = store.create(ORGANISATION, NAME)
-    for batch in grouped(movies(), BATCH):
-        document.apply(list(puts(batch)), author="import")
     click.echo(f"{sum(1 for _ in document.at().list('movies/')):,} movies stored")
 
 

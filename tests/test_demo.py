@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
@@ -9,7 +10,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from urllib.parse import urljoin
 from urllib.request import urlopen
@@ -17,6 +19,7 @@ from urllib.request import urlopen
 import pytest
 from click.testing import CliRunner
 
+import stratalog
 from stratalog.cli import main
 from tests.processes import ROOT, run, start
 
@@ -50,6 +53,28 @@ def sync_demo(store: Path | str, *background: str) -> Iterator[str]:
             process.signal(signal.SIGTERM if background else signal.SIGINT)
             process.end(expected=None)
         assert process.status == (128 + signal.SIGTERM if background else 0), process.describe()
+
+
+def test_a_sync_demo_continues_an_interrupted_import_and_keeps_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SYNC_DEMO.parent))
+    demo = importlib.import_module("demo_sync")
+    count = 2 * demo.BATCH + 1
+
+    def movies(available: int) -> Iterator[tuple[str, dict[str, str]]]:
+        yield from ((f"movies/{number:04}", {"Title": f"Film {number}"}) for number in range(available))
+        if available < count:
+            raise KeyboardInterrupt
+
+    with stratalog.open("memory:") as store:
+        for available in (0, demo.BATCH + 1, count):
+            monkeypatch.setattr(demo, "movies", partial(movies, available))
+            with nullcontext() if available == count else pytest.raises(KeyboardInterrupt):
+                demo.fill(store)
+        document = store.document(demo.ORGANISATION, demo.NAME)
+        document.put("movies/0001", {"Title": "Mine"}, client="ada")
+        demo.fill(store)
+        assert len(list(document.at().list("movies/"))) == count
+        assert document["movies/0001"] == {"Title": "Mine"}
 
 
 @pytest.fixture(scope="module")

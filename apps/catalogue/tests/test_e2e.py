@@ -30,6 +30,8 @@ STORIES = [
     "textOfARecordIsNotInterpretedAsMarkup",
     "darkIsFollowedAndChosen",
     "aNarrowScreenShowsEitherTheListOrAWork",
+    "aClosedWorkReturnsToItsLineInTheListOnANarrowScreen",
+    "aFailedSearchShowsItsErrorInPlaceOfEarlierResults",
 ]
 
 

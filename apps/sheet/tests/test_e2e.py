@@ -96,6 +96,13 @@ STORIES = [
     "cutCellsThatAnotherUserChangesAreNotPasted",
     "aPasteAfterAnotherUsersUndoClearsNoOtherCell",
     "cutCellsAreMovedByAPaste",
+    "theThumbOfTheSliderFollowsTheMouse",
+    "theFactsOfTheNewestVersionAreNotShownForAnEarlierVersion",
+    "theLinkToAllSheetsKeepsTheOrganisation",
+    "aRunningImportIsShownAboveALongList",
+    "aSlowListOfSheetsIsRequestedOnce",
+    "aRefreshOfTheListLeavesAnOpenMenu",
+    "aSheetThatWasNotImportedHasNoOriginalFile",
 ]
 
 WITH_COMMAND = "anEditByTheCommandLineAppearsAtOnce"

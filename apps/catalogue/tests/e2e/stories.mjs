@@ -198,6 +198,37 @@ const stories = {
     await listed(page, 2);
     assert.equal(await page.isVisible("article"), false);
   },
+
+  async aClosedWorkReturnsToItsLineInTheListOnANarrowScreen(browser) {
+    const page = await person(browser, "", { viewport: { width: 390, height: 300 } });
+    const isSeen = (selector) => page.locator(selector).evaluate(isInWindow);
+    await page.waitForSelector("#list a");
+    const key = await page.locator("#list a").last().getAttribute("data-key");
+    for (const close of [() => page.click("#back"), () => page.keyboard.press("Escape")]) {
+      await page.locator("#list a").last().click();
+      await page.waitForSelector("article h2", { state: "visible" });
+      await page.waitForFunction(() => document.activeElement?.id === "work");
+      assert.ok(await isSeen("#back"));
+      await close();
+      await page.waitForSelector(`#list a[data-key="${key}"]:focus`);
+      assert.ok(await isSeen(":focus"));
+    }
+  },
+
+  async aFailedSearchShowsItsErrorInPlaceOfEarlierResults(browser) {
+    const page = await person(browser);
+    await page.waitForSelector("#list a");
+    await page.route("**/works?**", (route) => route.fulfill({ status: 503, body: "{}" }));
+    await page.fill("#search", "zsh");
+    await page.waitForSelector("#hint:has-text('The server answered 503.')");
+    assert.equal(await page.locator("#list a").count(), 0);
+  },
 };
+
+/** Whether the window shows an element completely. This runs in the page. */
+function isInWindow(element) {
+  const { top, bottom } = element.getBoundingClientRect();
+  return top >= 0 && bottom <= innerHeight;
+}
 
 await tellStories(chromium, () => stories);

@@ -12,6 +12,7 @@ import { away } from "./away.mjs";
 import { branches } from "./branches.mjs";
 import { clipboard } from "./clipboard.mjs";
 import { faults } from "./faults.mjs";
+import { layout } from "./layout.mjs";
 import { network } from "./network.mjs";
 import { titles } from "./titles.mjs";
 
@@ -390,6 +391,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
   ...branches({ url, story, two }),
   ...clipboard({ url, story, two }),
   ...faults({ url, story, two }),
+  ...layout({ url, story }),
   ...network({ url, story, two }),
 });
 

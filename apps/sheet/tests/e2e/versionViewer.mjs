@@ -276,6 +276,6 @@ export const versionViewer = ({ url, story, two }) => ({
       await asked.versions;
       return document.querySelector("#panel-body").textContent;
     });
-    assert.equal(shown, "");
+    assert.equal(shown, "Reading the history…");
   },
 });

@@ -9,6 +9,8 @@ const PAUSE_MS = 180;
 const LIMIT = 100;
 const organisation = new URLSearchParams(location.search).get("in") ?? "local";
 const base = `/v1/organisations/${encodeURIComponent(organisation)}/catalogue`;
+/** On a narrow screen, the page shows either the list or a work. */
+const narrow = matchMedia("(max-width: 760px)");
 let turn = 0;
 let timer = null;
 let searched;
@@ -59,7 +61,10 @@ async function search() {
     hint(works.length === 0 ? none : more);
     mark();
   } catch (error) {
-    if (mine === turn) hint(error.message);
+    if (mine !== turn) return;
+    // The list has the works of an earlier search, and would hide the message below it.
+    find("#list").replaceChildren();
+    hint(error.message);
   }
 }
 
@@ -67,7 +72,7 @@ const hint = (text) => (find("#hint").textContent = text);
 
 function line({ source, id, title, kind }) {
   const rest = title && title !== id ? id : kind;
-  const words = [make("b", {}, title || id), make("small", {}, rest ? `${source} · ${rest}` : source)];
+  const words = [make("b", { dir: "auto" }, title || id), make("small", {}, rest ? `${source} · ${rest}` : source)];
   const link = make("a", { href: address({ source, id }), onclick: openHere }, ...words);
   link.dataset.key = `${source}/${id}`;
   return make("li", {}, link);
@@ -96,7 +101,9 @@ async function show() {
   }
   const search = (words) => go({ q: words, of: "", source: "", id: "" });
   await showWork(find("#work"), base, asked, search, () => shown === key);
-  if (matchMedia("(max-width: 760px)").matches) find("#work").focus();
+  if (!narrow.matches) return;
+  find("#work").focus({ preventScroll: true });
+  scrollTo(0, 0);
 }
 
 function mark() {
@@ -148,14 +155,23 @@ async function openFirst() {
 
 /**
  * Move the focus from the work to its line in the list, or from the list to the search field. If the focus is in the
- * search field already, clear the search. On a narrow screen, also close the work.
+ * search field already, clear the search. On a narrow screen, close an open work instead.
  */
 function back() {
+  if (narrow.matches && shown) return close();
   const focused = activeElement();
   if (find("#work").contains(focused)) (links().find(isCurrent) ?? links()[0])?.focus();
   else if (focused === find("#search") && named("q")) go({ q: "" }, "replaceState");
   else find("#search").focus();
-  if (matchMedia("(max-width: 760px)").matches && shown) go({ source: "", id: "" });
+}
+
+/** Close the work, and move the focus to its line. On a narrow screen the list was hidden, and shows this line again. */
+function close() {
+  const key = shown;
+  go({ source: "", id: "" });
+  const line = links().find(({ dataset }) => dataset.key === key);
+  (line ?? find("#search")).focus({ preventScroll: true });
+  line?.scrollIntoView({ block: "center" });
 }
 
 const activeElement = () => /** @type {HTMLElement | null} */ (document.activeElement);
@@ -185,7 +201,7 @@ find("#home").addEventListener("click", (event) => {
   event.preventDefault();
   go({ q: "", of: "", source: "", id: "" });
 });
-find("#back").addEventListener("click", () => go({ source: "", id: "" }));
+find("#back").addEventListener("click", close);
 addEventListener("popstate", render);
 count().catch((error) => (find("#counts").textContent = error.message));
 render();

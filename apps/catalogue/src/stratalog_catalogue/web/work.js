@@ -58,8 +58,8 @@ function described(work, search) {
   const rows = facts.filter(([, value]) => value !== "");
   return [
     make("p", { class: "minor" }, work.kind),
-    make("h2", {}, work.title),
-    work.description ? make("p", { class: "lead" }, work.description) : "",
+    make("h2", { dir: "auto" }, work.title),
+    work.description ? make("p", { class: "lead", dir: "auto" }, work.description) : "",
     make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])),
   ];
 }

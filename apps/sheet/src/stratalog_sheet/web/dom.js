@@ -69,7 +69,7 @@ export function sentence({ code, message, details }) {
   return `${capital(text)}${/[.?!…]$/.test(text) ? "" : "."}`;
 }
 
-const capital = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+export const capital = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
 // `value` may be missing, because the server does not always count beyond the limit.
 function excess({ value, limit }) {

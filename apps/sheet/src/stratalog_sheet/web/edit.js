@@ -9,7 +9,7 @@ import { showFindings } from "./findings.js";
 import { ownName, rename } from "./identity.js";
 import { Marks, zonesOf } from "./marks.js";
 import { openMenu } from "./menu.js";
-import { addressOf, cut, freshName } from "./names.js";
+import { addressOf, cut, freshName, homeOf } from "./names.js";
 import { cachePage } from "./pageCache.js";
 import { Panel } from "./panel.js";
 import "./plugins.js";
@@ -51,6 +51,7 @@ const shownModel = () => (timeline?.at == null ? workbook.model : versionViewer.
 const followTheme = () => (theme.scheme = document.documentElement.dataset.scheme);
 addEventListener("stratalog-scheme", followTheme);
 followTheme();
+find(".home").href = homeOf(organisation);
 
 async function begin() {
   workbook.addEventListener("state", showState);
@@ -179,7 +180,7 @@ const does = {
     const file = await server.download(server.path(name, "/export.xlsx"), { at });
     save(file, `${workbook.title}${version === null ? "" : ` (version ${version})`}.xlsx`);
     const { findings } = await server.get(server.path(name, "/export-report"), { at });
-    if (findings.length) await showFindings("The file lacks some parts", findings);
+    if (findings.length) await showFindings("The file differs from the sheet", findings);
   },
 
   async downloadCsv(version) {
@@ -320,7 +321,7 @@ async function downloadHere() {
 
 async function discard() {
   await workbook.forget();
-  location.href = `/web/sheet/?${new URLSearchParams({ in: organisation })}`;
+  location.href = homeOf(organisation);
 }
 
 const STATUS_TEXTS = {
@@ -375,7 +376,7 @@ function shareItems() {
     ],
     [at === null ? "Download as .xlsx" : `Download version ${at}`, () => does.download(at).catch(complain)],
     ["Download this tab as .csv", () => does.downloadCsv(at).catch(complain)],
-    ["Download the original file", () => downloadOriginal().catch(complain)],
+    ["Download the original file", () => downloadOriginal().catch(complainOfOriginal)],
     ["Make a copy", () => does.copy(at ?? workbook.version).catch(complain)],
   ];
 }
@@ -388,6 +389,8 @@ async function downloadOriginal() {
 const initials = (text) => (text.match(/(?<!\p{L})\p{L}/gu) ?? ["?"]).slice(0, 2).join("").toUpperCase();
 const signed = () => `?author=${encodeURIComponent(me.name)}`;
 const complain = (error) => toast(sentence(error), true);
+const complainOfOriginal = (error) =>
+  error.code === "not-found" ? toast("This sheet was not made from a file.") : complain(error);
 
 begin().catch((error) => {
   if (askForToken(error)) return;

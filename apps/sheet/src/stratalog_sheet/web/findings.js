@@ -1,6 +1,6 @@
-// Findings: a dialog that lists the parts of a file that an import lost, or that an exported file lacks.
+// Findings: a dialog that lists the differences between a file and its sheet, for example parts that an import lost.
 
-import { make } from "./dom.js";
+import { capital, make } from "./dom.js";
 
 const PLACES_SHOWN = 5;
 
@@ -10,7 +10,7 @@ export function showFindings(title, findings) {
     const more = count > PLACES_SHOWN ? ", …" : "";
     const shown = where.length ? `: ${where.slice(0, PLACES_SHOWN).join(", ")}${more}` : "";
     const counted = count > 1 || where.length ? ` (${count}${shown})` : "";
-    return make("li", {}, `${text}${counted}`);
+    return make("li", {}, `${capital(text)}${counted}.`);
   });
   const close = make("button", { class: "strong", autofocus: true }, "Close");
   const dialog = make(

@@ -16,28 +16,42 @@ const organisation = new URLSearchParams(location.search).get("in") ?? "local";
 const server = new Server(organisation);
 let sheets = [];
 let isRetitling = false;
+/** The message of a running import; otherwise empty. */
+let importing = "";
+/** The number of requests for the list so far, and of those that run. Only the answer of the last request is shown. */
+let turn = 0;
+let running = 0;
 
 async function refresh() {
+  const mine = ++turn;
+  running++;
   try {
-    sheets = await server.get(`${server.base}/sheets/`);
-    sheets.sort((left, right) => right.changed_ms - left.changed_ms);
+    const listed = await server.get(`${server.base}/sheets/`);
+    if (mine !== turn) return;
+    sheets = listed.sort((left, right) => right.changed_ms - left.changed_ms);
     show();
   } catch (error) {
-    if (askForToken(error)) return;
+    if (mine !== turn || askForToken(error)) return;
     hint(error.code === "outcome-unknown" ? "The server cannot be reached. Trying again…" : sentence(error), true);
+  } finally {
+    running--;
   }
 }
 
+/** Refresh a visible page. A list of thousands of sheets may take longer than the interval, so one request is enough. */
+const refreshWhenIdle = () => document.hidden || running || refresh();
+
 function show() {
-  // The user types a new title into an input in the list. A refresh would remove this input.
-  if (isRetitling) return;
+  // The user types a new title into an input in the list, or has opened the menu of a line. A refresh would remove them.
+  if (isRetitling || find(".menu")) return;
   const words = find("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = ({ name, title }) => words.every((word) => `${title} ${name}`.toLowerCase().includes(word));
   const listed = sheets.filter(fits);
   const { name: focused, kind } = focusIn(document.activeElement);
   find("#list").replaceChildren(...listed.map(line));
   if (focused) find(kind, lines().find(({ dataset }) => dataset.name === focused) ?? document)?.focus();
-  if (listed.length) hint("");
+  if (importing) hint(importing);
+  else if (listed.length) hint("");
   else if (sheets.length) hint("No sheet has these words in its name or title.");
   else hint("No sheets yet. Begin an empty one, or drop an .xlsx or .csv file here.");
 }
@@ -57,9 +71,9 @@ function line(sheet) {
   );
   const words = make(
     "span",
-    { class: "title" },
+    { class: "title", dir: "auto" },
     title || name,
-    title && title !== name ? make("span", { class: "id" }, name) : null,
+    title && title !== name ? make("span", { class: "id", dir: "auto" }, name) : null,
   );
   const count = make(
     "span",
@@ -120,6 +134,7 @@ async function remove({ name, title, version, incarnation }) {
   }
   const index = lines().findIndex(({ dataset }) => dataset.name === name);
   sheets = sheets.filter((sheet) => sheet.name !== name);
+  turn++; // a list that was requested before still has the sheet
   show();
   (links()[Math.min(index, links().length - 1)] ?? find("#new")).focus();
   toast(`${called} was deleted.`);
@@ -136,21 +151,23 @@ async function begin() {
 async function take(file) {
   if (!/\.(xlsx|csv)$/i.test(file.name)) throw new Error(`“${file.name}” is neither .xlsx nor .csv.`);
   if (file.size > FILE_BYTES_MAX) throw new Error(`“${file.name}” is larger than ${FILE_BYTES_MAX / 2 ** 20} MiB.`);
-  hint(`Reading ${file.name}…`);
+  importing = `Importing ${file.name}…`;
+  hint(importing);
   const name = freshName(file.name.replace(/\.(xlsx|csv)$/i, ""));
   await server.upload(server.path(name, "/import"), { file: file.name, author: ownName() }, file);
   const { findings } = await server.get(server.path(name, "/import-report"));
-  if (findings.length) await showFindings(`Some parts of “${file.name}” were not imported`, findings);
+  if (findings.length) await showFindings(`“${file.name}” was imported with these differences`, findings);
   location.href = addressOf(organisation, name);
 }
 
 function hint(text, isBad = false) {
   find("#hint").textContent = text;
+  find("#hint").classList.remove("late");
   find("#hint").toggleAttribute("data-bad", isBad);
 }
 
 function complain(error) {
-  hint("");
+  importing = "";
   toast(sentence(error), true);
   show();
 }
@@ -210,6 +227,6 @@ find("#file").addEventListener("change", ({ target }) => {
 });
 addEventListener("keydown", press);
 for (const type of ["dragover", "dragleave", "drop"]) addEventListener(type, drag);
-setInterval(() => document.hidden || refresh(), REFRESH_MS);
-addEventListener("visibilitychange", () => document.hidden || refresh());
+setInterval(refreshWhenIdle, REFRESH_MS);
+addEventListener("visibilitychange", refreshWhenIdle);
 refresh();

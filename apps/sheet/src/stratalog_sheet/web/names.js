@@ -1,7 +1,10 @@
-// Names: the address of a sheet's page, and the name of a new sheet in the store, where names are unique.
+// Names: the addresses of a sheet's page and of the page of all sheets, and the name of a new sheet in the store. Names
+// are unique in the store.
 
 export const addressOf = (organisation, sheet) =>
   `/web/sheet/edit.html?${new URLSearchParams({ in: organisation, sheet })}`;
+
+export const homeOf = (organisation) => `/web/sheet/?${new URLSearchParams({ in: organisation })}`;
 
 /** Return the start of a text, of at most `length` UTF-16 units. A character of two units is not cut in half. */
 export const cut = (text, length) => text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "");

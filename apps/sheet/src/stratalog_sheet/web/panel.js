@@ -25,6 +25,7 @@ export class Panel extends EventTarget {
     this.#element = element;
     this.#queries = queries;
     element.append(this.#tabs(), make("div", { id: "panel-body", role: "tabpanel", tabindex: "0" }));
+    this.#clear();
     this.awayCount = 0;
   }
 
@@ -72,9 +73,14 @@ export class Panel extends EventTarget {
       button.tabIndex = button.dataset.tab === tab ? 0 : -1;
     }
     find("#panel-body").setAttribute("aria-labelledby", `tab-${tab}`);
-    find("#panel-body").replaceChildren();
+    this.#clear();
     this.#turn++; // an answer for another tab may still arrive, and must not be shown in this tab
     this.refresh(0);
+  }
+
+  /** Remove what the panel shows. If the next answer takes long, the panel says that it is being read. */
+  #clear() {
+    find("#panel-body").replaceChildren(make("p", { class: "hint late" }, "Reading the history…"));
   }
 
   /** Query again once `afterMs` milliseconds have passed without another call of `refresh`. */

@@ -13,6 +13,7 @@ export function retitle(shown, text, save) {
     const input = make("input", {
       class: "retitle",
       type: "text",
+      dir: "auto",
       value: text,
       maxlength: TITLE_CHARACTERS_MAX,
       "aria-label": "Title",

@@ -5,6 +5,8 @@ import { ago, find, make, moment } from "./dom.js";
 const PLAY_SECONDS = 15;
 const STEP_MS_MIN = 140;
 const SETTLE_MS = 60;
+/** If a version is not shown after this time, the timeline says that the version is being opened. */
+const OPENING_MS = 500;
 
 export class Timeline extends EventTarget {
   /** The shown version; null for the newest version. */
@@ -14,6 +16,7 @@ export class Timeline extends EventTarget {
   #last = 0;
   #parts;
   #settling = null;
+  #opening = null;
   #playing = null;
 
   constructor(element, { isReadOnly }) {
@@ -49,6 +52,7 @@ export class Timeline extends EventTarget {
 
   /** The facts of the shown version; `changed` is in words, as in "2 cells". Null if the facts are unknown. */
   set facts(facts) {
+    clearTimeout(this.#opening);
     const { author, created_ms, changed } = facts ?? {};
     const time = created_ms ? moment(created_ms) : "";
     const words = facts && [author || "somebody", time, changed && `${changed} changed`];
@@ -64,10 +68,13 @@ export class Timeline extends EventTarget {
   go(version) {
     const wanted = version === null || version >= this.#last ? null : Math.max(this.#first, version);
     if (wanted === this.at) return;
+    if (this.at === null) this.facts = null;
     this.at = wanted;
     this.#show();
     clearTimeout(this.#settling);
     this.#settling = setTimeout(() => this.#announce("move"), SETTLE_MS);
+    clearTimeout(this.#opening);
+    if (wanted !== null) this.#opening = setTimeout(() => (this.#parts.facts.textContent = "Opening…"), OPENING_MS);
   }
 
   pause() {

@@ -1,0 +1,129 @@
+// Stories of the layout of the pages: controls keep their places, and messages are in view.
+
+import assert from "node:assert/strict";
+import { make, open, person } from "./people.mjs";
+
+/** Whether the window shows an element completely. This runs in the page. */
+function isInWindow(element) {
+  const { top, bottom } = element.getBoundingClientRect();
+  return top >= 0 && bottom <= innerHeight;
+}
+
+export const layout = ({ url, story }) => ({
+  async theThumbOfTheSliderFollowsTheMouse(browser) {
+    await make(url, story, Object.fromEntries(["A1", "A2", "A3", "A4", "A5", "A6", "A7"].map((cell) => [cell, cell])));
+    for (const width of [1280, 1000, 360]) {
+      const page = await person(browser, "Ada Lace", { viewport: { width, height: 700 } });
+      await open(page, url, story);
+      const slider = page.locator("#timeline input");
+      const place = () => slider.evaluate((element) => JSON.stringify(element.getBoundingClientRect()));
+      const before = await place();
+      const { x, y, width: length } = await slider.boundingBox();
+      // The centre of the thumb, which is 16 pixels wide, stays 8 pixels from the ends of the slider.
+      const xOf = (version) => x + 8 + ((length - 16) * (version - 1)) / 7;
+      await page.mouse.move(xOf(8), y + 13);
+      await page.mouse.down();
+      for (const version of [7, 6, 5, 4, 3, 2, 1, 2, 5]) {
+        await page.mouse.move(xOf(version), y + 13);
+        assert.equal(await slider.inputValue(), String(version), `at ${width} pixels`);
+        assert.equal(await place(), before);
+      }
+      await page.mouse.up();
+      await page.waitForSelector(".facts:has-text('1 cell changed')");
+      assert.equal(await place(), before);
+      await page.click('[data-do="now"]');
+      await page.waitForSelector(".facts:text-is('now')");
+      assert.equal(await place(), before);
+    }
+  },
+
+  async theFactsOfTheNewestVersionAreNotShownForAnEarlierVersion(browser) {
+    await make(url, story, { A1: "one", A2: "two" });
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    let proceed;
+    await page.route("**/load?**", async (route) => {
+      await new Promise((resolve) => (proceed = resolve));
+      await route.continue();
+    });
+    await page.locator("#timeline input").press("ArrowLeft");
+    assert.equal(await page.textContent(".when"), "Version 2 of 3");
+    await page.waitForSelector(".facts:text-is('Opening…')");
+    proceed();
+    await page.waitForSelector(".facts:has-text('1 cell changed')");
+  },
+
+  async theLinkToAllSheetsKeepsTheOrganisation(browser) {
+    const page = await person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/edit.html?in=elsewhere&sheet=${story}`);
+    await page.getByText("Sheet not found.").waitFor();
+    await page.click(".home");
+    await page.waitForURL("**/web/sheet/?in=elsewhere");
+  },
+
+  async aRunningImportIsShownAboveALongList(browser) {
+    for (let index = 0; index < 9; index++) await make(url, `${story}${index}`);
+    const page = await person(browser, "Ada Lace", { viewport: { width: 1280, height: 500 } });
+    await page.goto(`${url}/web/sheet/`);
+    await page.waitForSelector("#list li");
+    let fail;
+    await page.route("**/import?**", async (route) => {
+      await new Promise((resolve) => (fail = resolve));
+      await route.abort();
+    });
+    await page.setInputFiles("#file", { name: "a.csv", mimeType: "text/csv", buffer: Buffer.from("1") });
+    const message = page.getByText("Importing a.csv…");
+    await message.waitFor();
+    // Each refresh of the list draws the message again.
+    await page.evaluate(() => {
+      document.querySelector("#list").firstElementChild.id = "earlier";
+      dispatchEvent(new Event("visibilitychange"));
+    });
+    await page.waitForSelector("#earlier", { state: "detached" });
+    assert.ok(await message.evaluate(isInWindow));
+    fail();
+    await page.getByText("The server cannot be reached.").waitFor();
+    assert.equal(await message.count(), 0);
+  },
+
+  async aSlowListOfSheetsIsRequestedOnce(browser) {
+    await make(url, story);
+    const page = await person(browser, "Ada Lace");
+    const waiting = [];
+    await page.route("**/organisations/local/sheets/", async (route) => {
+      await new Promise((resolve) => waiting.push(resolve));
+      await route.continue();
+    });
+    await page.goto(`${url}/web/sheet/`);
+    await page.getByText("Loading the sheets…").waitFor();
+    for (let index = 0; index < 3; index++) await page.evaluate(() => dispatchEvent(new Event("visibilitychange")));
+    waiting.forEach((resolve) => resolve());
+    await page.waitForSelector(`#list li[data-name="${story}"]`);
+    assert.equal(waiting.length, 1);
+    assert.equal(await page.textContent("#hint"), "");
+  },
+
+  async aRefreshOfTheListLeavesAnOpenMenu(browser) {
+    await make(url, story);
+    const page = await person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/`);
+    const more = page.locator(`#list li[data-name="${story}"] .more`);
+    await more.click();
+    await page.evaluate(() => {
+      performance.clearResourceTimings();
+      dispatchEvent(new Event("visibilitychange"));
+    });
+    await page.waitForFunction(() => performance.getEntriesByType("resource").some(({ name }) => /sheets\/$/.test(name)));
+    await page.getByRole("menuitem", { name: "Rename" }).press("Escape");
+    assert.ok(await more.evaluate((element) => element === document.activeElement));
+  },
+
+  async aSheetThatWasNotImportedHasNoOriginalFile(browser) {
+    await make(url, story);
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    await page.click("#more");
+    await page.click("text=Download the original file");
+    await page.getByText("This sheet was not made from a file.").waitFor();
+  },
+});

@@ -1,0 +1,93 @@
+"""Removals of fixes: what a user sees of the pages of sheets and of the catalogue, and of the sync demo."""
+
+from __future__ import annotations
+
+from tests.removals.of_sheets import WEB, story
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+CATALOGUE = "apps/catalogue/src/stratalog_catalogue/web/catalogue.js"
+
+
+def catalogue_story(name: str) -> str:
+    """Return the browser test of that name."""
+    return f"apps/catalogue/tests/test_e2e.py::test_the_story_passes_in_the_browser[{name}]"
+
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B870",
+        (Edit(f"{WEB}/edit.css", "grid-area: 2 / 2 / auto / -1; height", "grid-area: 2 / 2; height"),),
+        (story("theThumbOfTheSliderFollowsTheMouse"),),
+    ),
+    Removal(
+        "B871",
+        (Edit(f"{WEB}/timeline.js", "    if (this.at === null) this.facts = null;\n", ""),),
+        (story("theFactsOfTheNewestVersionAreNotShownForAnEarlierVersion"),),
+    ),
+    Removal(
+        "B871",
+        (Edit(f"{WEB}/timeline.js", 'facts.textContent = "Opening…"', 'facts.textContent = ""'),),
+        (story("theFactsOfTheNewestVersionAreNotShownForAnEarlierVersion"),),
+    ),
+    Removal(
+        "B872",
+        (Edit(f"{WEB}/edit.js", 'find(".home").href = homeOf(organisation);', 'find(".home").href = "/web/sheet/";'),),
+        (story("theLinkToAllSheetsKeepsTheOrganisation"),),
+    ),
+    Removal(
+        "B873",
+        (Edit(f"{WEB}/home.js", "  if (importing) hint(importing);\n  else if", "  if"),),
+        (story("aRunningImportIsShownAboveALongList"),),
+    ),
+    Removal(
+        "B873",
+        (
+            Edit(f"{WEB}/index.html", '<p id="hint" class="late"', '<p class="late"'),
+            Edit(f"{WEB}/index.html", "</ol>\n", '</ol>\n      <p id="hint" role="status"></p>\n'),
+        ),
+        (story("aRunningImportIsShownAboveALongList"),),
+    ),
+    Removal(
+        "B874",
+        (Edit(CATALOGUE, "  scrollTo(0, 0);\n", '  find("#work").scrollIntoView();\n'),),
+        (catalogue_story("aClosedWorkReturnsToItsLineInTheListOnANarrowScreen"),),
+    ),
+    Removal(
+        "B874",
+        (Edit(CATALOGUE, '  (line ?? find("#search")).focus({ preventScroll: true });\n', ""),),
+        (catalogue_story("aClosedWorkReturnsToItsLineInTheListOnANarrowScreen"),),
+    ),
+    Removal(
+        "B875",
+        (Edit(CATALOGUE, '    find("#list").replaceChildren();\n', ""),),
+        (catalogue_story("aFailedSearchShowsItsErrorInPlaceOfEarlierResults"),),
+    ),
+    Removal(
+        "B876",
+        (
+            Edit(
+                "examples/demo_sync.py",
+                "for key, movie in movies() if key not in stored)",
+                "for key, movie in movies() if not stored)",
+            ),
+        ),
+        ("tests/test_demo.py::test_a_sync_demo_continues_an_interrupted_import_and_keeps_changes",),
+    ),
+    Removal(
+        "B877",
+        (Edit(f"{WEB}/edit.js", ".catch(complainOfOriginal)", ".catch(complain)"),),
+        (story("aSheetThatWasNotImportedHasNoOriginalFile"),),
+    ),
+    Removal(
+        "B878",
+        (Edit(f"{WEB}/home.js", "document.hidden || running || refresh()", "document.hidden || refresh()"),),
+        (story("aSlowListOfSheetsIsRequestedOnce"),),
+    ),
+    Removal(
+        "B879",
+        (Edit(f"{WEB}/home.js", 'if (isRetitling || find(".menu")) return;', "if (isRetitling) return;"),),
+        (story("aRefreshOfTheListLeavesAnOpenMenu"),),
+    ),
+)
