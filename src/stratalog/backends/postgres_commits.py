@@ -109,7 +109,6 @@ class PostgresCommit(PendingCommit[None]):
     def __init__(
         self, writes: Sequence[Write], bodies: Sequence[bytes], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = ()
     ) -> None:
-        PendingCommit.__init__(self)
         self.writes = writes
         self.bodies = bodies
         self.rows = rows
