@@ -31,6 +31,7 @@ COLLECT = "collect"
 FLOOR = "floor"
 BASE = "base"
 RESUME = "resume"
+_TYPES = frozenset((COMMIT, COLLECT, FLOOR, BASE, RESUME))
 
 
 class Recorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -144,5 +145,5 @@ def read_commit(entry: Entry) -> Commit:
 
 def check_schema(event: Event) -> None:
     """Raise Unsupported for an event that a newer Stratalog wrote."""
-    if event.schema != 1 or event.type not in (BASE, COMMIT, COLLECT, FLOOR, RESUME):
+    if event.schema != 1 or event.type not in _TYPES:
         raise Unsupported("a document's entry has an unknown type or schema", type=event.type, schema=event.schema)
