@@ -180,20 +180,28 @@ class ConditionalAppend(ABC, Generic[H, P]):
     def _try_once(self) -> None:
         try:
             self._prepare()
-            in_doubt = self._in_doubt()
-            head = None if in_doubt else self._known_head()
-            # A head may use half of the observation time. The other half is for the commit and its answer.
-            if head is None or head.seen.seconds_until(self._sent) > OBSERVATION_SECONDS_MAX / 2:
-                head = self._reread()
-            if in_doubt:
-                self._resolve_doubts(head)
-                if self._is_settled():
-                    return
-            planned = self._plan(head)
-            if planned is not None:
-                self._commit(*planned)
+            self._try()
         except (Unavailable, OutcomeUnknown) as exc:
             self._state = StoreFailed(exc)
+
+    def _try(self) -> None:
+        in_doubt = self._in_doubt()
+        head = self._usable_head(in_doubt)
+        if in_doubt:
+            self._resolve_doubts(head)
+            if self._is_settled():
+                return
+        planned = self._plan(head)
+        if planned is not None:
+            self._commit(*planned)
+
+    def _usable_head(self, in_doubt: bool) -> H:
+        """Return the remembered head. If it is unknown, outdated, or too old by the observation rule, read the head."""
+        head = None if in_doubt else self._known_head()
+        if head is None:
+            return self._reread()
+        # A head may use half of the observation time. The other half is for the commit and its answer.
+        return head if head.seen.seconds_until(self._sent) <= OBSERVATION_SECONDS_MAX / 2 else self._reread()
 
     def _commit(self, plan: P, head: H) -> None:
         self._state = InFlight(plan)
