@@ -78,7 +78,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 LAYER,
-                "        if len(run.slots) >= RUN_MIN and len(run.slots) >= RUN_GROWTH * len(changes):\n            break\n",
+                "        if len(run.slots) >= RUN_MIN and len(run.slots) >= RUN_GROWTH * len(changes):\n"
+                "            break\n",
                 "",
             ),
         ),
