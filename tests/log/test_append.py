@@ -11,7 +11,7 @@ import pytest
 from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable, VersionConflict
 from stratalog.keys import entries_partition, number
 from stratalog.log import Log, open_log
-from stratalog.log.append import Appender, LogAppend
+from stratalog.log.append import Appender
 from stratalog.log.pending_entry import prepare_entry
 from stratalog.ports.index import Put, Write, item_bytes
 from tests.log.helpers import (
@@ -178,34 +178,6 @@ def test_a_refused_append_does_not_block_the_rest_of_its_group_commit() -> None:
     appender._run([refused, written])
     assert isinstance(refused.error, VersionConflict)
     assert written.answer().version == 1
-
-
-def test_a_leader_draws_the_random_bytes_of_its_whole_batch_by_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = new_log()
-    sizes: list[int] = []
-    draw = log.environment.clock.random_bytes
-
-    def counted(count: int) -> bytes:
-        sizes.append(count)
-        return draw(count)
-
-    monkeypatch.setattr(log.environment.clock, "random_bytes", counted)
-    batch = [prepare_entry(log.environment, log.record.owner, [event()]) for _ in range(3)]
-    assert sizes == []
-    log._appender._run(batch)
-    assert len(sizes) == 1
-    ids = {pending.answer().write_id for pending in batch} | {pending.answer().salt for pending in batch}
-    assert len(ids) == 6
-    assert [(entry.write_id, entry.salt) for entry in log.read()] == [(p.write_id, p.salt) for p in batch]
-
-
-def test_an_entry_keeps_its_write_id_and_salt_under_the_next_leader() -> None:
-    log = new_log()
-    pending = prepare_entry(log.environment, log.record.owner, [event()])
-    LogAppend(log._appender, [pending])  # the leader is interrupted before its commit
-    drawn = pending.write_id, pending.salt
-    log._appender._run([pending])
-    assert (pending.answer().write_id, pending.answer().salt) == drawn
 
 
 def test_an_append_that_loses_a_race_follows_the_entry_of_the_winner() -> None:

@@ -35,7 +35,7 @@ from stratalog.log.entries import Entry
 from stratalog.log.environment import Environment
 from stratalog.log.head import Head, first_head, follow_head, head_rank
 from stratalog.log.names import NameRecord, require_name
-from stratalog.log.pending_entry import FORGOTTEN, PendingEntry, draw_ids, same_request
+from stratalog.log.pending_entry import FORGOTTEN, PendingEntry, same_request
 from stratalog.log.plan import Plan, plan_append
 from stratalog.newest import Newest
 from stratalog.ports.index import Check, Delete, Equals, Item
@@ -172,7 +172,6 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         super().__init__(appender.environment)
         self._appender = appender
         self._batch = batch
-        draw_ids(appender.environment.clock, batch)
 
     def _is_settled(self) -> bool:
         return not self._batch
@@ -311,7 +310,8 @@ class LogAppend(ConditionalAppend[Head, Plan]):
             self._mark_in_doubt(plan)
             return
         self._settle(plan)
-        appender, last = self._appender, plan.first + len(plan.batch) - 1
+        appender = self._appender
+        last = plan.first + len(plan.batch) - 1
         appender.heads.offer(Head(last, plan.segment, plan.created_ms, plan.hashes[-1], self._sent))
         self._fresh = True
         if appender.contention.contended:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
-from stratalog.clock import Clock, id_from
+from stratalog.clock import id_from
 from stratalog.codec import encode
 from stratalog.errors import NotFound, OutcomeUnknown
 from stratalog.group_commit import Latch
@@ -26,26 +26,21 @@ from stratalog.log.entries import (
 from stratalog.log.environment import Environment
 from stratalog.ports.index import NO_BLOBS
 
-__all__ = ["FORGOTTEN", "PendingEntry", "draw_ids", "prepare_entry", "same_request"]
+__all__ = ["FORGOTTEN", "PendingEntry", "prepare_entry", "same_request"]
 
 WRITE_ID_CHARACTERS = 16
-DRAWN_BYTES = SALT_BYTES + WRITE_ID_CHARACTERS
 FORGOTTEN = "the version of an append was forgotten"
 """The message of OutcomeUnknown if the version in doubt was forgotten before the append could read it."""
 
 
 class PendingEntry:
-    """An entry to be written. After the append it also has the outcome: the committed entry or an error.
-
-    ``digest`` is empty until `complete` has given the entry its salt and its write id.
-    """
+    """An entry to be written. After the append it also has the outcome: the committed entry or an error."""
 
     # Class attributes, since most entries never set them: creating an instance is then faster.
     error: BaseException | None = None
     latch: Latch | None = None
     is_leader: bool | None = None
     named = False
-    digest: bytes = b""
 
     def __init__(
         self,
@@ -63,11 +58,11 @@ class PendingEntry:
         self.expected = expected
         self.blob_batch = blob_batch
         self.blobs = NO_BLOBS if blob_batch is None else blob_batch.blobs
+        self.write_id: str = attributes["w"]
         self.author = author
         self.principal = principal
-        self.write_id: str = attributes["w"]
         self.salt: bytes = attributes["s"]
-        self.body_hash = sha256(body).digest()
+        self.digest = body_digest(self.salt, sha256(body).digest())
         self.in_doubt: list[tuple[str, int]] = []
         self.entry: Entry | None = None
 
@@ -80,15 +75,6 @@ class PendingEntry:
     def blob_bytes(self) -> int:
         """The bytes of the entry's blobs that the commit itself stores."""
         return 0 if self.blob_batch is None else self.blob_batch.held_bytes
-
-    def complete(self, drawn: bytes) -> None:
-        """Take the salt and the write id that the caller has not given from ``drawn``, and compute the digest."""
-        attributes = self.attributes
-        if not self.write_id:
-            self.write_id = attributes["w"] = id_from(drawn[SALT_BYTES:])
-        if attributes["s"] is None:
-            self.salt = attributes["s"] = drawn[:SALT_BYTES]
-        self.digest = body_digest(self.salt, self.body_hash)
 
     def hash_after(self, before: bytes, version: int, created_ms: int) -> bytes:
         """Return the hash of this entry as ``version``, after an entry whose hash is ``before``."""
@@ -139,14 +125,16 @@ def prepare_entry(
     blob_batch: BlobBatch | None = None,
     checked: bool = False,
 ) -> PendingEntry:
-    """Check and encode an entry. A large body goes to the blobs of ``owner``.
-
-    Before the entry is written, `draw_ids` must give it the salt and the write id that are None here.
-    """
+    """Check and encode an entry, and return it ready to be written. A large body goes to the blobs of ``owner``."""
     # The leader of a group commit compares this number. An error there would end the calls of other threads.
     if expected is not None:
         check_version(expected)
-    attributes: dict[str, Any] = {"w": None if write_id is None else check_write_id(write_id), "s": salt}
+    # One call returns the bytes of the salt and of the write id, since each call enters the kernel.
+    drawn = environment.clock.random_bytes(SALT_BYTES + (WRITE_ID_CHARACTERS if write_id is None else 0))
+    attributes: dict[str, Any] = {
+        "w": check_write_id(write_id) if write_id is not None else id_from(drawn[SALT_BYTES:]),
+        "s": drawn[:SALT_BYTES] if salt is None else salt,
+    }
     if author:
         attributes["a"] = check_author(author)
     if principal:
@@ -162,18 +150,6 @@ def prepare_entry(
     if write_id is not None:
         pending.named = True
     return pending
-
-
-def draw_ids(clock: Clock, batch: Sequence[PendingEntry]) -> None:
-    """Complete the entries of ``batch`` that have no digest, by one call for random bytes.
-
-    Each call enters the kernel and gives the interpreter to another thread. If each of 32 threads made its own call,
-    each would wait twice for the interpreter.
-    """
-    drawn = clock.random_bytes(DRAWN_BYTES * len(batch))
-    for position, pending in enumerate(batch):
-        if not pending.digest:
-            pending.complete(drawn[position * DRAWN_BYTES : (position + 1) * DRAWN_BYTES])
 
 
 def same_request(stored: Entry, asked: PendingEntry) -> bool:
