@@ -14,14 +14,15 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from bench import peers, postgres, table
+from bench import appends, peers, postgres, table
 from bench.__main__ import MEASURES, main
 from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
 from bench.media import Medium, opened_media
 from bench.program import measure_on
 from bench.report import legend
-from bench.workplace import QUICK
+from bench.workplace import ORGANISATION, QUICK, Workplace
 from stratalog.errors import Unavailable
+from stratalog.store import open_store
 from stratalog.testing.postgres_server import PostgresServer
 
 NAMES = [figure.name for figure in FIGURES]
@@ -101,6 +102,14 @@ def test_every_figure_can_be_measured(figure: Figure, media: Sequence[Medium], r
     if figure.name in postgres.MEASURES and not figure.name.startswith("postgres-standby"):
         request.getfixturevalue("shared_server")
     assert problems(measure_on(media, [figure], MEASURES), [figure.name]) == []
+
+
+def test_each_mutation_of_the_benchmark_changes_a_value(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        appends.mutated(Workplace(tmp_path, QUICK), store, SimpleNamespace(append_each=len))
+        versions = list(store.document(ORGANISATION, "document").versions())
+    assert len(versions) == QUICK.commits * (QUICK.rounds + 1)
+    assert [version.version for version in versions if not version.changed] == []
 
 
 def test_the_program_prints_a_row_and_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,9 +70,7 @@ class PendingCommit(Generic[Answer]):
     # never use `latch` and `is_leader`.
     latch: Latch | None = None
     is_leader: bool | None = None
-
-    def __init__(self) -> None:
-        self._outcome: Answer | Exception | _Open = _WAITING
+    _outcome: Answer | Exception | _Open = _WAITING
 
     @property
     def settled(self) -> bool:
@@ -198,7 +196,8 @@ class GroupCommit(Generic[P]):
         """
         while True:
             if self._leadership.get(LEADER) is pending:
-                self._let_go(batch)
+                if len(batch) > 1:
+                    self._let_go(batch)
                 if self.waiting and self.take(batch):
                     self._leadership[LEADER] = batch[1]
                 else:

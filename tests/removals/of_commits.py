@@ -78,8 +78,9 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 LAYER,
-                "    while rest and len(rest[0].slots) < max(RUN_MIN, RUN_GROWTH * len(newest)):\n",
-                "    while rest:\n",
+                "        if len(run.slots) >= RUN_MIN and len(run.slots) >= RUN_GROWTH * len(changes):\n"
+                "            break\n",
+                "",
             ),
         ),
         (f"{BESIDE}::test_the_cost_of_a_commit_does_not_grow_without_snapshots",),

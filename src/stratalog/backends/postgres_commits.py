@@ -55,10 +55,12 @@ INSERT INTO items VALUES ($1, $2, (
 ))"""
 PREPARED = {PLAIN_LENGTH: (b"insert_plain", INSERT_PLAIN), CHECKED_LENGTH: (b"insert_checked", INSERT_CHECKED)}
 BINARY = {length: [Format.BINARY] * length for length in PREPARED}
+# An array has the mark `%b`, for the binary format. In the text format psycopg escapes each element in Python, and the
+# server parses twice as many bytes.
 # The count of the locked rows has no use, but PostgreSQL must lock all of them before it can insert the first row.
 INSERT_MANY = f"""
 WITH added AS (
-    SELECT * FROM unnest(%s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[])
+    SELECT * FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[])
     AS added(partition, sort, body, checked, checked_sort, pair)
 ), locked AS MATERIALIZED (
     SELECT items.partition, items.sort, substr(items.body, 2, {CHECKED_PAIR_BYTES}) AS pair
@@ -74,7 +76,7 @@ FROM added CROSS JOIN (SELECT count(*) FROM locked) AS all_locked
 ORDER BY added.partition, added.sort"""
 PUT_BLOBS = """
 INSERT INTO blobs(body, key, bytes, modified_ms, stamp)
-SELECT * FROM unnest(%s::bytea[], %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])
+SELECT * FROM unnest(%b::bytea[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[])
 ON CONFLICT (key) DO UPDATE SET
     modified_ms = greatest(blobs.modified_ms, excluded.modified_ms), stamp = excluded.stamp,
     bytes = CASE WHEN blobs.body = excluded.body THEN blobs.bytes ELSE excluded.bytes END,
@@ -82,18 +84,18 @@ ON CONFLICT (key) DO UPDATE SET
     body = CASE WHEN blobs.body = excluded.body THEN blobs.body ELSE excluded.body END"""
 
 INSERT_ABSENT = """
-INSERT INTO items SELECT * FROM unnest(%s::bytea[], %s::bytea[], %s::bytea[])
+INSERT INTO items SELECT * FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[])
 ON CONFLICT DO NOTHING RETURNING partition, sort"""
 LOCK = """
 SELECT items.partition, items.sort, items.body
-FROM items JOIN unnest(%s::bytea[], %s::bytea[]) AS wanted(partition, sort) USING (partition, sort)
+FROM items JOIN unnest(%b::bytea[], %b::bytea[]) AS wanted(partition, sort) USING (partition, sort)
 ORDER BY partition, sort FOR UPDATE OF items"""
 UPDATE = """
 UPDATE items SET body = changed.body
-FROM unnest(%s::bytea[], %s::bytea[], %s::bytea[]) AS changed(partition, sort, body)
+FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[]) AS changed(partition, sort, body)
 WHERE items.partition = changed.partition AND items.sort = changed.sort"""
 DELETE = """
-DELETE FROM items USING unnest(%s::bytea[], %s::bytea[]) AS gone(partition, sort)
+DELETE FROM items USING unnest(%b::bytea[], %b::bytea[]) AS gone(partition, sort)
 WHERE items.partition = gone.partition AND items.sort = gone.sort"""
 
 Key = tuple[bytes, bytes]
@@ -109,7 +111,6 @@ class PostgresCommit(PendingCommit[None]):
     def __init__(
         self, writes: Sequence[Write], bodies: Sequence[bytes], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = ()
     ) -> None:
-        PendingCommit.__init__(self)
         self.writes = writes
         self.bodies = bodies
         self.rows = rows

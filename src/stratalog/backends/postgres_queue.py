@@ -21,7 +21,7 @@ __all__ = ["PostgresQueue"]
 LOCK_TO_SEND = """
 INSERT INTO message_groups VALUES (%s, 0, 0) ON CONFLICT (name) DO UPDATE SET name = excluded.name
 RETURNING first"""
-SEND = "INSERT INTO messages(name, body) SELECT %s, unnest(%s::bytea[]) RETURNING id"
+SEND = "INSERT INTO messages(name, body) SELECT %s, unnest(%b::bytea[]) RETURNING id"
 SET_FIRST = "UPDATE message_groups SET first = %s WHERE name = %s"
 
 # All programs hide messages until a time that is at most `HIDDEN_MS_MAX` after the server's. A later time is from a

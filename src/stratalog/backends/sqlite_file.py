@@ -167,7 +167,6 @@ class _Ticket(PendingCommit[Result]):
     def __init__(
         self, job: Job[Result], rows: Sequence[Row] = (), blobs: Sequence[BlobRow] = (), blob_bytes: int = 0
     ) -> None:
-        PendingCommit.__init__(self)
         self.job = job
         self.rows = rows
         self.blobs = blobs

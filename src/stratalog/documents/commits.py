@@ -38,6 +38,7 @@ COLLECT = "collect"
 FLOOR = "floor"
 BASE = "base"
 RESUME = "resume"
+_TYPES = frozenset((COMMIT, COLLECT, FLOOR, BASE, RESUME))
 
 
 class Recorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -156,7 +157,7 @@ def commit_of(event: Event, version: int) -> Commit:
 
 def check_schema(event: Event) -> None:
     """Raise Unsupported for an event that a newer Stratalog wrote."""
-    if event.schema != 1 or event.type not in (BASE, COMMIT, COLLECT, FLOOR, RESUME):
+    if event.schema != 1 or event.type not in _TYPES:
         raise Unsupported("a document's entry has an unknown type or schema", type=event.type, schema=event.schema)
 
 

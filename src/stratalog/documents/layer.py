@@ -45,7 +45,7 @@ class Layer:
         self._near = near or _Near()
 
     def changed(self, changes: Mapping[str, Slot]) -> Layer:
-        """Return the layer after ``changes``."""
+        """Return the layer after ``changes``, which nobody changes any more."""
         if not changes:
             return self
         return Layer(self._root, _with_run(self._runs, changes), self._known, self._near)
@@ -129,10 +129,13 @@ class _Run:
 
 def _with_run(runs: tuple[_Run, ...], changes: Mapping[str, Slot]) -> tuple[_Run, ...]:
     """Return the runs after ``changes``. The new run absorbs each next run that is small, or not much larger."""
-    newest, rest = dict(changes), runs
-    while rest and len(rest[0].slots) < max(RUN_MIN, RUN_GROWTH * len(newest)):
-        newest, rest = {**rest[0].slots, **newest}, rest[1:]
-    return (_Run(newest), *rest)
+    absorbed = 0
+    for run in runs:
+        if len(run.slots) >= RUN_MIN and len(run.slots) >= RUN_GROWTH * len(changes):
+            break
+        changes = {**run.slots, **changes}
+        absorbed += 1
+    return (_Run(changes), *runs[absorbed:])
 
 
 class _Near:

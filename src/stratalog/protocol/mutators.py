@@ -56,10 +56,10 @@ class Arguments(msgspec.Struct, frozen=True):
         reason = self.fault(args)
         if reason is not None:
             raise Rejected(reason)
-        values = [args[name] for name in self.required]
-        if self.optional:
-            values += [args.get(name, value) for name, value in self.optional.items()]
-        return tuple(values)
+        values = map(args.__getitem__, self.required)
+        if not self.optional:
+            return tuple(values)
+        return (*values, *(args.get(name, value) for name, value in self.optional.items()))
 
     def fault(self, args: Any) -> str | None:
         """Return the reason why ``args`` are wrong for the mutator, or None if they are right."""

@@ -72,7 +72,6 @@ class PendingTransaction(PendingCommit[list[CommittedTransaction]]):
     """The requests of one caller that wait for their commit."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
-        super().__init__()
         self.requests = list(requests)
         self.weight = sum(request.weight for request in requests)
 
