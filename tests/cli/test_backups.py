@@ -15,6 +15,8 @@ import pytest
 
 import stratalog
 from stratalog.cli import backups
+from stratalog.keys import ORGANISATIONS_PARTITION
+from stratalog.ports.index import Delete
 from stratalog.testing.clock import ManualClock
 from tests.cli.conftest import Run
 
@@ -170,6 +172,46 @@ def test_a_lost_entry_body_is_named_by_each_command_that_copies_it(budget: Run) 
     assert f"/bodies/{key}" in " ".join(failure["what"] for failure in shown["failures"])
     assert "acme/events" in budget("restore", "b", "--name", "acme/events", "--as", "again", code=6).stderr
     assert "acme/events" in budget("copy", "store", "copied", code=6).stderr
+
+
+def test_a_restore_of_a_part_that_the_backup_has_whole_exits_with_0(budget: Run) -> None:
+    """The list of organisations loses its line after the first backup. The second backup makes the line anew."""
+    budget("backup", "b")
+    with stratalog.open("store") as store:
+        store.environment.index.commit([Delete(ORGANISATIONS_PARTITION, "acme")])
+    assert "organisation" in budget("backup", "b", code=6).stderr
+    restored = budget("restore", "b", "--store", "new", "--json")
+    assert json.loads(restored.stdout)["failures"] == []
+    assert budget("list", "--store", "new").stdout
+
+
+@pytest.mark.parametrize("damaged", ["parent", "fork"])
+def test_a_restore_of_one_log_reports_only_the_lost_blobs_that_this_log_needs(budget: Run, damaged: str) -> None:
+    """The fork needs the blob of its parent's first version, but not that of a version after the fork."""
+    with stratalog.open("store") as store:
+        parent = store.create_log("acme", "parent")
+        parent.append(stratalog.Event("seen", Random(0).randbytes(200_000)))
+        fork = store.fork_log(parent, "fork", 1)
+        blobs = set(Path("store/blobs").glob("acme/parent@*/bodies/*.zst"))
+        (parent if damaged == "parent" else fork).append(stratalog.Event("seen", Random(1).randbytes(200_000)))
+    [blob] = set(Path("store/blobs").glob("acme/parent@*/bodies/*.zst")) - blobs
+    blob.unlink()
+    lost = blob.name.partition(".")[0]
+    assert lost in budget("backup", "b", code=6).stderr
+    for name in ("parent", "fork"):
+        shown = budget(
+            "restore",
+            "b",
+            "--name",
+            f"acme/{name}",
+            "--as",
+            "again",
+            "--store",
+            f"of {name}",
+            "--json",
+            code=6 if name == damaged else 0,
+        )
+        assert [lost in each["what"] for each in json.loads(shown.stdout)["failures"]] == [True] * (name == damaged)
 
 
 def ids(run: Run, place: str) -> list[str]:

@@ -142,6 +142,7 @@ class _Backup:
                     item_key(ORGANISATIONS_PARTITION, item.sort),
                     Corrupt.code,
                     "the list of organisations lacks an organisation with content",
+                    is_whole=True,
                 )
                 organisations.add(item.sort)
         return sorted(organisations)
@@ -157,7 +158,8 @@ class _Backup:
         families, deleted, damaged = defaultdict[str, list[NameRecord]](list), list[Item](), dict[str, Corrupt]()
         partition = directory_partition(organisation, LOGS, 0)
         # The backup makes a log's item in the directory from its name record, so it needs only the keys of these items.
-        names = {line.sort for line in self._catalogue.list_sound(self._index, partition)}
+        listed = self._catalogue.list_sound(self._index, partition, is_made_anew=True)
+        names = {line.sort for line in listed}
         unlisted = {line.sort for line in self._catalogue.base.query(partition)} - names
         for name in [*sorted(names), *sorted(unlisted)]:
             try:
@@ -196,7 +198,8 @@ class _Backup:
             return None
         if is_listed:
             raise Corrupt("a listed log has no live name record", organisation=organisation, log=name)
-        self._catalogue.fail(item_key(partition, name), Corrupt.code, "the directory does not list a live log")
+        what = item_key(partition, name)
+        self._catalogue.fail(what, Corrupt.code, "the directory does not list a live log", is_whole=True)
         return record
 
     def _read_family(self, owner: str, listed: list[NameRecord]) -> list[Item]:

@@ -163,7 +163,8 @@ class FamilyBackup:
             # Read the log after the member, since a deletion of both may free the member.
             if self._index.get(member.partition, prefix) is not None or not self._is_alive(record):
                 raise _Moved  # the family changed while its members were read page by page
-            self._catalogue.fail(item_key(member.partition, prefix), Corrupt.code, "an item of the family is missing")
+            what, reason = item_key(member.partition, prefix), "an item of the family is missing"
+            self._catalogue.fail(what, Corrupt.code, reason, is_whole=True)
             logs[prefix] = self._read_log(member)
 
     def _is_alive(self, record: NameRecord) -> bool:
@@ -173,7 +174,7 @@ class FamilyBackup:
     def _read_log(self, member: Item) -> _Log:
         prefix = member.sort
         record = read_name(self._index, *split_prefix(prefix))
-        record = record if record is not None and record.prefix == prefix else None
+        record = record if record and record.prefix == prefix else None
         depth_of(member)  # raises Corrupt: a restoration needs the depth, to sort the logs
         # Read the checkpoints before the head, so that no checkpoint is of a version after the head.
         checkpoints = tuple(self._index.query(checkpoints_partition(prefix)))
@@ -299,8 +300,7 @@ class FamilyBackup:
 
         A fork of a log whose floor is at its own fork version does not need the ancestors of that log.
         """
-        lines, pins = read.deleted, list[tuple[str, Pin]]()
-        read.deleted = []
+        lines, read.deleted, pins = read.deleted, [], list[tuple[str, Pin]]()
         for line in lines:
             try:
                 listed = [(ancestor, pin) for ancestor, pin in listed_pins(line) if ancestor in prefixes]

@@ -59,12 +59,14 @@ PACK_ITEMS_MEAN = 256
 PACK_BYTES_MAX = 4 * 1024 * 1024
 
 
-class BackupFailure(msgspec.Struct, frozen=True):
+class BackupFailure(msgspec.Struct, frozen=True, omit_defaults=True):
     """A family, record, segment, item or blob that could not be read, and the reason."""
 
     what: str
     code: str
     reason: str
+    is_whole: bool = False
+    """Whether the backup has the part all the same: made anew, or as in the earlier backup. Only the store lacks it."""
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from heapq import merge
 from itertools import groupby, islice
 
+import msgspec
+
 from stratalog.backups.format import (
     BLOBS_ROW,
     ITEMS_ROW,
@@ -154,16 +156,26 @@ class BackupWriter:
         for key in sorted(f"{owner}/{name}" for name in names):
             self.fail(key, Corrupt.code, "an item refers to a missing blob")
 
-    def fail(self, what: str, code: str, message: str) -> None:
-        """Note that a part could not be read. The first failure of a part stays."""
-        self.failures.setdefault(what, BackupFailure(what, code, message))
+    def fail(self, what: str, code: str, message: str, *, is_whole: bool = False) -> None:
+        """Note that a part could not be read. The first reason of a part stays.
 
-    def list_sound(self, index: Index, partition: str) -> Iterator[ListedItem]:
-        """Yield the items of a partition. A damaged item is None and a failure of the backup; its sort key is known."""
+        ``is_whole`` means that the backup has the part nevertheless. One such call for a part is enough.
+        """
+        known = self.failures.get(what)
+        if known is None:
+            self.failures[what] = BackupFailure(what, code, message, is_whole)
+        elif is_whole and not known.is_whole:
+            self.failures[what] = msgspec.structs.replace(known, is_whole=True)
+
+    def list_sound(self, index: Index, partition: str, *, is_made_anew: bool = False) -> Iterator[ListedItem]:
+        """Yield the items of a partition. A damaged item is None and a failure of the backup; its sort key is known.
+
+        ``is_made_anew`` means that the caller makes a damaged item anew.
+        """
         for listed in list_items(index, partition):
             fault = listed.fault if listed.item is None else shape_fault(listed.item)
             if fault:
-                self.fail(item_key(partition, listed.sort), Corrupt.code, fault)
+                self.fail(item_key(partition, listed.sort), Corrupt.code, fault, is_whole=is_made_anew)
             yield ListedItem(listed.sort, None if fault else listed.item, fault)
 
     def flush(self) -> Root:

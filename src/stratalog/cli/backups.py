@@ -9,6 +9,7 @@ import click
 
 from stratalog.backups.backup import back_up
 from stratalog.backups.cut import CutIndex
+from stratalog.backups.failures_of_log import failures_of_log
 from stratalog.backups.format import BackupFailure, BackupManifest
 from stratalog.backups.prune import prune_backups
 from stratalog.backups.repository import BackupRepository
@@ -213,8 +214,7 @@ def _restore_single(
     with progress(f"restoring {name}", None) as step:
         made = restore_log(cut, organisation, log, session.open(create=True), new_name or log, step)
     head = session.open().log(organisation, made.name).head()
-    owner = require_name(index, organisation, log).owner
-    failures = [failure for failure in _not_held(manifest, source) if failure.what.startswith(owner)]
+    failures = failures_of_log(cut.environment, require_name(index, organisation, log), _not_held(manifest, source))
     plain = {
         "backup": manifest.id,
         "name": f"{organisation}/{made.name}",
@@ -255,8 +255,12 @@ def _repository(url: str, *, create: bool = False) -> Iterator[BackupRepository]
 
 
 def _not_held(manifest: BackupManifest, backup: Store) -> list[BackupFailure]:
-    """Return the failures of a backup, except those of lost blobs whose copies an earlier backup had made."""
-    return [failure for failure in manifest.failures if backup.environment.blobs.stat(failure.what) is None]
+    """Return the failures of a backup, except those of parts that the backup has whole.
+
+    It has a lost blob if an earlier backup copied the blob.
+    """
+    failures = (failure for failure in manifest.failures if not failure.is_whole)
+    return [failure for failure in failures if backup.environment.blobs.stat(failure.what) is None]
 
 
 def _plain(manifest: BackupManifest) -> dict[str, object]:
