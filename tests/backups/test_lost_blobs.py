@@ -11,6 +11,7 @@ import pytest
 
 import stratalog
 from stratalog.backups.restore import restore_store
+from stratalog.documents.redaction import redact
 from stratalog.errors import Conflict, Corrupt
 from stratalog.keys import COPY_PARTITION
 from stratalog.maintenance.collection import collect
@@ -128,6 +129,60 @@ def test_the_search_for_lost_blobs_reads_no_blob_that_the_previous_backup_has(st
     assert named(backups, store) == []
     assert any("/chunks/" in key for key in read)
     assert known.isdisjoint(read)
+
+
+def puts(values: list[str]) -> list[Mutation]:
+    """Return one put for each value, under the keys k0, k1 and so on."""
+    return [Mutation(client="a", name="put", args={"key": f"k{i}", "value": value}) for i, value in enumerate(values)]
+
+
+@pytest.mark.parametrize("kind", ["log", "document"])
+def test_a_backup_reads_each_entry_body_once_and_none_again_after_a_collection_of_bodies(
+    store: stratalog.Store, kind: str
+) -> None:
+    """One body is redacted and collected between the two backups."""
+    backups, blobs, read = Backups(store.environment.clock), store.environment.blobs, list[str]()
+    content = store.environment.clock.random_bytes
+    log = store.create_log("acme", "plan") if kind == "log" else store.create("acme", "plan").log
+    for _ in range(5):
+        if kind == "log":
+            log.append(stratalog.Event("seen", content(20_000)))
+        else:
+            # Each value is small and stays in the patch, but the body of the entry is large.
+            store.document("acme", "plan").apply(puts([content(400).hex() for _ in range(40)]))
+    get = blobs.get
+
+    def watched(key: str) -> bytes:
+        read.append(key)
+        return get(key)
+
+    blobs.get = watched  # type: ignore[method-assign]
+    bodies = {stat.key for stat in blobs.list("acme/") if "/bodies/" in stat.key}
+    assert named(backups, store) == []
+    assert len(bodies) >= 5
+    assert sorted(key for key in read if key in bodies) == sorted(bodies)
+    log.redact(1) if kind == "log" else redact(store.document("acme", "plan"), 1)
+    store.environment.clock.sleep(86_400)
+    assert not bodies.isdisjoint(collect(store.environment, "acme").garbage)
+    read.clear()
+    assert named(backups, store) == []
+    assert bodies.isdisjoint(read)
+
+
+def test_a_value_that_is_lost_while_another_is_collected_is_named(store: stratalog.Store) -> None:
+    """The bodies that refer to the values are in the previous backup, and are read again."""
+    backups, blobs = Backups(store.environment.clock), store.environment.blobs
+    document, content = store.create("acme", "plan"), store.environment.clock.random_bytes
+    for size in (3_000, 3_001, 1):
+        document.apply(puts([content(each).hex() for each in (*[400] * 40, size)]))
+    backups.make(store)
+    values = {stat.key for stat in blobs.list("acme/") if blob_kind(stat.key) == "argument"}
+    redact(document, 1)
+    store.environment.clock.sleep(86_400)
+    assert not values.isdisjoint(collect(store.environment, "acme").garbage)
+    [kept] = [stat.key for stat in blobs.list("acme/") if stat.key in values]
+    lose(store, kept)
+    assert kept in named(backups, store)
 
 
 def test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_named(store: stratalog.Store) -> None:

@@ -158,8 +158,8 @@ class _Backup:
         families, deleted, damaged = defaultdict[str, list[NameRecord]](list), list[Item](), dict[str, Corrupt]()
         partition = directory_partition(organisation, LOGS, 0)
         # The backup makes a log's item in the directory from its name record, so it needs only the keys of these items.
-        listed = self._catalogue.list_sound(self._index, partition, is_made_anew=True)
-        names = {line.sort for line in listed}
+        directory = self._catalogue.list_sound(self._index, partition, is_made_anew=True)
+        names = {line.sort for line in directory}
         unlisted = {line.sort for line in self._catalogue.base.query(partition)} - names
         for name in [*sorted(names), *sorted(unlisted)]:
             try:

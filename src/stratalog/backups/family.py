@@ -14,7 +14,7 @@ import msgspec
 
 from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW
 from stratalog.backups.gaps import Gaps
-from stratalog.backups.references import LostBlobs
+from stratalog.backups.references import BodyReferences, LostBlobs
 from stratalog.backups.writer import BackupWriter
 from stratalog.errors import Conflict, Corrupt, NotFound
 from stratalog.keys import (
@@ -114,8 +114,7 @@ class FamilyBackup:
         raise Conflict("the logs kept changing while they were read for a backup", owner=owner)
 
     def _read(self, owner: str, listed: Iterable[NameRecord]) -> FamilyRead:
-        logs = self._read_logs(owner, listed)
-        read = FamilyRead()
+        logs, read, bodies = self._read_logs(owner, listed), FamilyRead(), BodyReferences()
         if not logs:
             return read
         self._put(read, family_partition(owner), [log.member for log in logs])
@@ -126,14 +125,14 @@ class FamilyBackup:
         # The collector may delete the blobs of redacted, forgotten or deleted content long after the items changed, and
         # its run changes no item. So list the blobs of such a family again, even if all items are as in the base.
         is_unchanged = not any(map(_may_have_garbage, logs)) and self._is_as_in_base(read, owner)
-        blobs = None if is_unchanged else self._catalogue.copy_blobs(owner, COLLECTING)
+        blobs = None if is_unchanged else self._catalogue.copy_blobs(owner, COLLECTING, bodies.note)
         for log in logs:
             self._check_unchanged(log)
-        if blobs is None:
-            read.retained.add(f"{BLOBS_ROW}{owner}")
-        else:
-            search = LostBlobs(self._environment, self._catalogue, owner, blobs)
+        if blobs is not None:
+            search = LostBlobs(self._environment, self._catalogue, owner, blobs, bodies)
             read.rows[f"{BLOBS_ROW}{owner}"] = search.run(read.rows, read.retained)
+        else:
+            read.retained.add(f"{BLOBS_ROW}{owner}")
         return read
 
     def _read_logs(self, owner: str, listed: Iterable[NameRecord]) -> list[_Log]:

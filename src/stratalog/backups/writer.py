@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from heapq import merge
 from itertools import groupby, islice
 
@@ -115,14 +116,17 @@ class BackupWriter:
         """Put the packs and the row of a partition."""
         self.put(f"{ITEMS_ROW}{partition}", self.pack(partition, items))
 
-    def copy_blobs(self, owner: str, spared: Collection[str] = ()) -> bytes:
+    def copy_blobs(
+        self, owner: str, spared: Collection[str] = (), note: Callable[[str, bytes], None] = lambda name, body: None
+    ) -> bytes:
         """Copy every blob of an owner that the base lacks, and return the row that lists all blobs of the owner.
 
         Read the items that refer to the blobs before this call: a blob exists before any item that refers to it. Blobs
-        in the folders ``spared`` are left out. A damaged blob is left out and is a failure of the backup.
+        in the folders ``spared`` are left out. A damaged blob is left out and is a failure of the backup. ``note`` is
+        called with the key, without the owner, and the content of each copied blob, in several threads.
         """
         known = self._known_packs(f"{BLOBS_ROW}{owner}")
-        return pack_rows(self._copied(owner, spared), lambda body: self._write_pack(body, known))
+        return pack_rows(self._copied(owner, spared, note), lambda body: self._write_pack(body, known))
 
     def with_base(self, owner: str, listed: bytes, only: Collection[str] | None = None) -> bytes:
         """Return the row that lists the blobs of the row ``listed`` and the blobs of the owner that the base lists.
@@ -144,12 +148,17 @@ class BackupWriter:
 
         Then no item of the base refers to a lost blob.
         """
-        if any(what.startswith(owner) for what in self.base_failures):
-            return False
+        return not self.base_lost_blobs(owner) and next(self.gone(owner, listed), None) is None
+
+    def base_lost_blobs(self, owner: str) -> bool:
+        """Return whether the base may lack blobs of the owner that its items refer to."""
+        return any(what.startswith(owner) for what in self.base_failures)
+
+    def gone(self, owner: str, listed: bytes) -> Iterator[str]:
+        """Yield the blobs of an owner that the base lists and the row ``listed`` does not."""
         if self.base.row(f"{BLOBS_ROW}{owner}") == listed:
-            return True
-        base = (item.sort for item in self.base_blobs(owner))
-        return next(missing(base, self._names(owner, listed)), None) is None
+            return iter(())
+        return missing((item.sort for item in self.base_blobs(owner)), self._names(owner, listed))
 
     def fail_lost(self, owner: str, names: Collection[str]) -> None:
         """Note that blobs of an owner are missing."""
@@ -194,7 +203,7 @@ class BackupWriter:
     def _names(self, owner: str, listed: bytes) -> Iterator[str]:
         return (item.sort for item in self.repository.items(owner, listed))
 
-    def _copied(self, owner: str, spared: Collection[str]) -> Iterator[Item]:
+    def _copied(self, owner: str, spared: Collection[str], note: Callable[[str, bytes], None]) -> Iterator[Item]:
         known = self.base_blobs(owner)
         standing = next(known, None)
         names = (stat.key.removeprefix(f"{owner}/") for stat in self._source.list(f"{owner}/"))
@@ -206,7 +215,7 @@ class BackupWriter:
                     standing = next(known, None)
                 if standing is None or standing.sort != name:
                     lacking.append(name)
-            copied = dict(zip(lacking, self._copy_all([f"{owner}/{name}" for name in lacking]), strict=True))
+            copied = dict(zip(lacking, self._copy_all(owner, lacking, note), strict=True))
             yield from (Item(owner, name, {}) for name in group if copied.get(name, True))
 
     def base_blobs(self, owner: str, *, after: str | None = None, before: str | None = None) -> Iterator[Item]:
@@ -214,10 +223,12 @@ class BackupWriter:
         row = self.base.row(f"{BLOBS_ROW}{owner}")
         return iter(()) if row is None else self.repository.items(owner, row, after=after, before=before)
 
-    def _copy_all(self, keys: list[str]) -> list[bool]:
-        return list(self._pool.map(self._copy, keys) if self._pool else map(self._copy, keys))
+    def _copy_all(self, owner: str, names: list[str], note: Callable[[str, bytes], None]) -> list[bool]:
+        copy = partial(self._copy, owner, note)
+        return list(self._pool.map(copy, names) if self._pool else map(copy, names))
 
-    def _copy(self, key: str) -> bool:
+    def _copy(self, owner: str, note: Callable[[str, bytes], None], name: str) -> bool:
+        key = f"{owner}/{name}"
         try:
             body = self._source.get(key)
         except NotFound:
@@ -226,6 +237,7 @@ class BackupWriter:
             self.fail(key, exc.code, exc.message)
             return False
         self.repository.put_copy(key, body)
+        note(name, body)
         self._report(1)
         return True
 

@@ -33,6 +33,7 @@ __all__ = [
     "check_author",
     "check_principal",
     "check_write_id",
+    "decode_events",
     "encode_events",
     "entry_from_item",
     "inline_body",
@@ -119,7 +120,7 @@ def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters |
     if "d" in attributes:
         return _redacted_entry(item, attributes)
     try:
-        events = _decode_events(attributes.get("b") or _stored_body(item, blobs, owner))
+        events = decode_events(attributes.get("b") or _stored_body(item, blobs, owner))
         if upcasters:
             events = tuple(_upcast(event, upcasters) for event in events)
         return Entry(
@@ -161,7 +162,7 @@ def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
         return None
     try:
         return [
-            Entry(version, a["c"], a.get("a", ""), a["w"], _decode_events(a["b"]), a.get("p", ""), a["h"], a["s"])
+            Entry(version, a["c"], a.get("a", ""), a["w"], decode_events(a["b"]), a.get("p", ""), a["h"], a["s"])
             for version, a in enumerate(map(_attributes_of, items), first)
         ]
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
@@ -185,7 +186,7 @@ def check_write_id(write_id: str) -> str:
     return _bounded(write_id, "write id", WRITE_ID_BYTES_MAX)
 
 
-_decode_events = msgspec.msgpack.Decoder(tuple[Event, ...]).decode
+decode_events = msgspec.msgpack.Decoder(tuple[Event, ...]).decode
 _plain_events = msgspec.msgpack.Decoder(list[_PlainEvent])
 _data_of = attrgetter("data")
 _attributes_of: Callable[[Item], Any] = attrgetter("attributes")
