@@ -10,10 +10,12 @@ import msgspec
 import pytest
 
 import stratalog
+from stratalog.backups import verification, writer
 from stratalog.backups.restore import restore_store
 from stratalog.documents.redaction import redact
 from stratalog.errors import Conflict, Corrupt
 from stratalog.keys import COPY_PARTITION
+from stratalog.maintenance import store_copy
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.damage import blob_kind
 from stratalog.maintenance.store_copy import copy_store
@@ -183,6 +185,36 @@ def test_a_value_that_is_lost_while_another_is_collected_is_named(store: stratal
     [kept] = [stat.key for stat in blobs.list("acme/") if stat.key in values]
     lose(store, kept)
     assert kept in named(backups, store)
+
+
+def test_a_backup_and_a_copy_of_a_store_that_lost_very_much_name_some_blobs_and_count_the_others(
+    store: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second backup searches all blobs again, since no list of the lost blobs exists."""
+    for module in (writer, store_copy, verification):
+        monkeypatch.setattr(module, "DAMAGED_PARTS_NAMED_MAX", 3)
+    backups, content = Backups(store.environment.clock), store.environment.clock.random_bytes
+    for name in "abcde":
+        store.create_log("acme", name).append(stratalog.Event("seen", content(20_000)))
+    intact = backups.make(store).manifest
+    for key in needed_blobs(store):
+        lose(store, key)
+    for _ in range(2):
+        for name in "abcde":
+            store.log("acme", name).append(stratalog.Event("later"))
+        manifest = backups.make(store).manifest
+        assert (len(manifest.failures), manifest.more_failures) == (3, 2)
+        assert manifest.blobs == intact.blobs
+    view = backups.view()
+    damage(view, [stat.key for stat in view.environment.blobs.list("acme/")])
+    report = copy_store(view, open_inline(settings=SETTINGS))
+    assert len(report.failures) == 3
+    assert report.more_failures >= 2
+    for stat in list(backups.blobs.list("!backup/blobs/")):
+        backups.blobs.delete(stat.key, stat.stamp)
+    verified = verification.verify_backup(backups.repository(), manifest)
+    assert len(verified.findings) == 3
+    assert verified.more_findings >= 2
 
 
 def test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_named(store: stratalog.Store) -> None:

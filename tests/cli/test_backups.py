@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 import stratalog
-from stratalog.cli import backups
+from stratalog.cli import backups, program
 from stratalog.keys import ORGANISATIONS_PARTITION
 from stratalog.ports.index import Delete
 from stratalog.testing.clock import ManualClock
@@ -183,6 +183,22 @@ def test_a_restore_of_a_part_that_the_backup_has_whole_exits_with_0(budget: Run)
     restored = budget("restore", "b", "--store", "new", "--json")
     assert json.loads(restored.stdout)["failures"] == []
     assert budget("list", "--store", "new").stdout
+
+
+def test_a_backup_command_prints_some_damaged_parts_and_the_number_of_the_others(
+    budget: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "DAMAGED_PARTS_PRINTED_MAX", 1)
+    with stratalog.open("store") as store:
+        for number in range(3):
+            store.create_log("acme", f"log {number}").append(stratalog.Event("seen", Random(number).randbytes(200_000)))
+    for blob in Path("store/blobs").glob("acme/log*/bodies/*.zst"):
+        blob.unlink()
+    printed = budget("backup", "b", code=6).stderr
+    assert "/bodies/" in printed
+    assert "/log%201@" not in printed
+    assert "2 more parts" in printed
+    assert len(json.loads(budget("backup", "b", "--json", code=6).stdout)["failures"]) == 3
 
 
 @pytest.mark.parametrize("damaged", ["parent", "fork"])

@@ -83,7 +83,9 @@ def back_up(
     report = progress or (lambda count: None)
     # An interrupted backup has the rows of its own base, which it had not read again.
     failures = [failure.what for made in (newest, begun) if made for failure in made.failures]
-    with BackupWriter(repository, store.environment.blobs, root, report, workers, failures) as catalogue:
+    are_all = not any(made.more_failures for made in (newest, begun) if made)
+    blobs = store.environment.blobs
+    with BackupWriter(repository, blobs, root, report, workers, failures, are_all=are_all) as catalogue:
         try:
             return _Backup(store, catalogue, newest.id if newest else "", is_anew=anew).run()
         except Corrupt:
@@ -301,6 +303,7 @@ class _Backup:
             records=self._records,
             blobs=blobs,
             failures=tuple(self._catalogue.failures.values()),
+            more_failures=self._catalogue.more_failures,
             base=self._base,
         )
 

@@ -87,6 +87,9 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The number of the store's blobs in the backup, without packs and chunks of the catalogue."""
 
     failures: tuple[BackupFailure, ...] = ()
+    more_failures: int = 0
+    """How many failures were found after `DAMAGED_PARTS_NAMED_MAX`. A part that was read twice may count twice."""
+
     base: str = ""
     """The id of the backup that shares rows with this backup; empty for a first backup and for a backup made anew."""
 

@@ -150,3 +150,8 @@ class LostBlobs:
     def _settle(self) -> None:
         self._lost |= self._catalogue.unlisted(self._owner, self._listed, self._needed)
         self._needed.clear()
+        if len(self._lost) >= COLLECT_CANDIDATES_MAX:
+            # Note these blobs now, and keep all blobs of the base, since no list of the lost blobs remains.
+            self._catalogue.fail_lost(self._owner, self._lost)
+            self._lost.clear()
+            self._are_known = False

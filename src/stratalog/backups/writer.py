@@ -22,7 +22,7 @@ from stratalog.backups.repository import BackupRepository
 from stratalog.backups.view import BackupIndex
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt, NotFound
-from stratalog.limits import BODY_PART_BYTES
+from stratalog.limits import BODY_PART_BYTES, DAMAGED_PARTS_NAMED_MAX
 from stratalog.log.bodies import BodyRef
 from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.maintenance.damage import item_key, shape_fault
@@ -56,10 +56,12 @@ class BackupWriter:
         report: Callable[[int], None],
         workers: int = WORKERS,
         base_failures: Collection[str] = (),
+        *,
+        are_all: bool = True,
     ) -> None:
         """``workers`` is the number of threads that copy blobs; 0 copies in the caller's thread.
 
-        ``base_failures`` are the parts that the base could not read.
+        ``base_failures`` are the parts that the base could not read, and ``are_all`` whether these are all.
         """
         self.repository = repository
         self.base = BackupIndex(repository, base)
@@ -67,7 +69,11 @@ class BackupWriter:
         self.failures: dict[str, BackupFailure] = {}
         """The failures by the part that could not be read. A part that was read several times has one failure."""
 
+        self.more_failures = 0
+        """The number of failures after `DAMAGED_PARTS_NAMED_MAX`, which are not in ``failures``."""
+
         self.base_failures = base_failures
+        self._are_all = are_all
         self.readable: Blobs = _SourceOrCopy(source, repository)
         """The blobs of the source. If the source has lost a blob, and the repository has a copy, the copy is read."""
 
@@ -87,7 +93,7 @@ class BackupWriter:
     @property
     def is_base_complete(self) -> bool:
         """Whether the base has no failures. In this case the blobs of unchanged items need not be listed again."""
-        return not self.base_failures
+        return self._are_all and not self.base_failures
 
     def pack(self, partition: str, items: Iterable[Item]) -> bytes:
         """Put the packs of a partition's items and return its row. A pack that the base has is not put again."""
@@ -152,7 +158,7 @@ class BackupWriter:
 
     def base_lost_blobs(self, owner: str) -> bool:
         """Return whether the base may lack blobs of the owner that its items refer to."""
-        return any(what.startswith(owner) for what in self.base_failures)
+        return not self._are_all or any(what.startswith(owner) for what in self.base_failures)
 
     def gone(self, owner: str, listed: bytes) -> Iterator[str]:
         """Yield the blobs of an owner that the base lists and the row ``listed`` does not."""
@@ -171,7 +177,9 @@ class BackupWriter:
         ``is_whole`` means that the backup has the part nevertheless. One such call for a part is enough.
         """
         known = self.failures.get(what)
-        if known is None:
+        if known is None and len(self.failures) >= DAMAGED_PARTS_NAMED_MAX:
+            self.more_failures += 1
+        elif known is None:
             self.failures[what] = BackupFailure(what, code, message, is_whole)
         elif is_whole and not known.is_whole:
             self.failures[what] = msgspec.structs.replace(known, is_whole=True)

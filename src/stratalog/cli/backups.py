@@ -66,7 +66,7 @@ def make(session: Session, to: str, anew: bool) -> None:
         {**_plain(manifest), "written_blobs": report.written_blobs, "written_bytes": report.written_bytes},
         f"backup {manifest.id}: {', '.join(stored)}; {written}",
     )
-    fail_for_damage(manifest.failures, "not backed up", is_shown=not session.json)
+    fail_for_damage(manifest.failures, "not backed up", manifest.more_failures, is_shown=not session.json)
 
 
 @command("list", example="stratalog backup list /mnt/backups")
@@ -91,8 +91,8 @@ def verify(session: Session, to: str, id: str | None) -> None:
             report = verify_backup(repository, manifest, step)
     histories = counted(report.histories, "history", "histories")
     read = f"{counted(report.objects, 'object')} with {size_text(report.content_bytes)} and {histories}"
-    session.answer(report, f"backup {report.id}: {read} read, {len(report.findings):,} damaged")
-    fail_for_damage(report.findings, "damaged", is_shown=not session.json)
+    session.answer(report, f"backup {report.id}: {read} read, {len(report.findings) + report.more_findings:,} damaged")
+    fail_for_damage(report.findings, "damaged", report.more_findings, is_shown=not session.json)
 
 
 @command("prune", example="stratalog backup prune /mnt/backups --retain 30")
@@ -168,6 +168,7 @@ def _restore_all(
         done = restore_store(source, target, cut, step, lambda: repository.require_backup(manifest.id))
     unreadable = names_without_state(target) if time_ms is not None else []
     failures: list[DamagedPart] = [*done.failures, *_not_held(manifest, source)]
+    more = done.more_failures + manifest.more_failures
     restored = f"{counted(done.logs, 'log')} and {counted(done.records, 'record')}"
     restored += f" of {counted(done.organisations, 'organisation')}"
     if time_ms is not None and not done.logs and not done.records:
@@ -179,12 +180,13 @@ def _restore_all(
             "restored": done,
             "without_state": unreadable,
             "failures": failures,
+            "more_failures": more,
         },
-        f"restored backup {manifest.id} to {session.shown_url}: {restored}, {damage_text(failures)}",
+        f"restored backup {manifest.id} to {session.shown_url}: {restored}, {damage_text(failures, more)}",
     )
     for name in unreadable:
         note(f"{name} has no state of that time, since a version was redacted: restore it with --name at another time")
-    fail_for_damage(failures, "damaged", is_shown=not session.json)
+    fail_for_damage(failures, "damaged", more, is_shown=not session.json)
     if unreadable:
         raise Failed(FAILED)
 
@@ -220,11 +222,12 @@ def _restore_single(
         "name": f"{organisation}/{made.name}",
         "version": head.version,
         "failures": failures,
+        "more_failures": manifest.more_failures,  # some of them may concern this log
     }
     session.answer(
         plain, f"restored {name} of backup {manifest.id} as {organisation}/{made.name}: version {head.version}"
     )
-    fail_for_damage(failures, "damaged", is_shown=not session.json)
+    fail_for_damage(failures, "damaged", manifest.more_failures, is_shown=not session.json)
 
 
 def _is_record(store: Store, organisation: str, name: str) -> bool:
@@ -273,11 +276,12 @@ def _plain(manifest: BackupManifest) -> dict[str, object]:
         "records": manifest.records,
         "blobs": manifest.blobs,
         "failures": list(manifest.failures),
+        "more_failures": manifest.more_failures,
     }
 
 
 def _row(manifest: BackupManifest) -> list[str]:
-    failed = f"{len(manifest.failures)} not backed up" if manifest.failures else ""
+    failed = f"{len(manifest.failures) + manifest.more_failures:,} not backed up" if manifest.failures else ""
     counts = [f"{count:,}" for count in (manifest.logs, manifest.records, manifest.blobs)]
     return [manifest.id, local_time(manifest.started_ms), *counts, failed]
 
