@@ -11,6 +11,7 @@ import pytest
 
 import stratalog
 from stratalog.backups import verification, writer
+from stratalog.backups.backup import back_up
 from stratalog.backups.restore import restore_store
 from stratalog.documents.redaction import redact
 from stratalog.errors import Conflict, Corrupt
@@ -131,6 +132,17 @@ def test_the_search_for_lost_blobs_reads_no_blob_that_the_previous_backup_has(st
     assert named(backups, store) == []
     assert any("/chunks/" in key for key in read)
     assert known.isdisjoint(read)
+
+
+def test_a_backup_that_checks_blobs_names_the_lost_blobs_of_what_is_unchanged(store: stratalog.Store) -> None:
+    """The backup has the blobs, since the previous backup has copied them."""
+    backups, lost = Backups(store.environment.clock), store_with_large_bodies(store)
+    backups.make(store)
+    bodies = {key: lose(store, key) for key in lost}
+    assert named(backups, store) == []
+    manifest = back_up(store, backups.repository(), checks_blobs=True).manifest
+    assert sorted(failure.what for failure in manifest.failures) == sorted(lost)
+    assert {key: backups.view().environment.blobs.get(key) for key in lost} == bodies
 
 
 def puts(values: list[str]) -> list[Mutation]:

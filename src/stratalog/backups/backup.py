@@ -62,6 +62,7 @@ def back_up(
     progress: Progress | None = None,
     *,
     anew: bool = False,
+    checks_blobs: bool = False,
     workers: int = WORKERS,
 ) -> BackupReport:
     """Back up a store. Every write that was committed before the call is in the backup, except what the failures name.
@@ -71,6 +72,8 @@ def back_up(
     objects of the repository. A record that cannot be read is one of the manifest's failures. If the base has this
     record, the new backup has the same rows for it. The same applies to a log that cannot be read, together with all
     logs of its family, also intact ones.
+    With ``checks_blobs`` the call lists the blobs of unchanged logs and records too, and names the lost ones. It does
+    not read the blobs that the base has.
     ``progress`` is called after each row or blob that was put, with 1. ``workers`` is the number of threads that copy
     blobs.
 
@@ -84,8 +87,16 @@ def back_up(
     # An interrupted backup has the rows of its own base, which it had not read again.
     failures = [failure.what for made in (newest, begun) if made for failure in made.failures]
     are_all = not any(made.more_failures for made in (newest, begun) if made)
-    blobs = store.environment.blobs
-    with BackupWriter(repository, blobs, root, report, workers, failures, are_all=are_all) as catalogue:
+    with BackupWriter(
+        repository,
+        store.environment.blobs,
+        root,
+        report,
+        workers,
+        failures,
+        are_all=are_all,
+        checks_blobs=checks_blobs,
+    ) as catalogue:
         try:
             return _Backup(store, catalogue, newest.id if newest else "", is_anew=anew).run()
         except Corrupt:

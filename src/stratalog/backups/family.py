@@ -332,7 +332,7 @@ class FamilyBackup:
 
     def _is_as_in_base(self, read: FamilyRead, owner: str) -> bool:
         base = self._catalogue.base
-        if base.row(f"{BLOBS_ROW}{owner}") is None or not self._catalogue.is_base_complete:
+        if base.row(f"{BLOBS_ROW}{owner}") is None or not self._catalogue.may_skip_blobs:
             return False
         return all(base.row(key) == value for key, value in read.rows.items())
 

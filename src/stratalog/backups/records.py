@@ -202,7 +202,7 @@ class RecordsBackup:
         return self._catalogue.unlisted(owner, listed, needed), are_known
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
-        return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
+        return self._catalogue.may_skip_blobs and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
 
     def _lists_garbage(self, owner: str, bodies: Collection[BodyRef]) -> bool:
         """Return whether the base lists blobs of a record that belong to none of its ``bodies``."""

@@ -58,10 +58,12 @@ class BackupWriter:
         base_failures: Collection[str] = (),
         *,
         are_all: bool = True,
+        checks_blobs: bool = False,
     ) -> None:
         """``workers`` is the number of threads that copy blobs; 0 copies in the caller's thread.
 
         ``base_failures`` are the parts that the base could not read, and ``are_all`` whether these are all.
+        ``checks_blobs`` means that the blobs of unchanged items are listed too.
         """
         self.repository = repository
         self.base = BackupIndex(repository, base)
@@ -74,6 +76,7 @@ class BackupWriter:
 
         self.base_failures = base_failures
         self._are_all = are_all
+        self._checks_blobs = checks_blobs
         self.readable: Blobs = _SourceOrCopy(source, repository)
         """The blobs of the source. If the source has lost a blob, and the repository has a copy, the copy is read."""
 
@@ -91,9 +94,9 @@ class BackupWriter:
             self._pool.shutdown(cancel_futures=True)
 
     @property
-    def is_base_complete(self) -> bool:
-        """Whether the base has no failures. In this case the blobs of unchanged items need not be listed again."""
-        return self._are_all and not self.base_failures
+    def may_skip_blobs(self) -> bool:
+        """Whether the blobs of unchanged items need not be listed again: the base has no failures, or nobody asked."""
+        return self._are_all and not self.base_failures and not self._checks_blobs
 
     def pack(self, partition: str, items: Iterable[Item]) -> bytes:
         """Put the packs of a partition's items and return its row. A pack that the base has is not put again."""

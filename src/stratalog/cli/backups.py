@@ -51,14 +51,18 @@ def backup() -> None:
 @click.option(
     "--anew", is_flag=True, help="Read and write every object. This replaces damaged objects of earlier backups."
 )
-def make(session: Session, to: str, anew: bool) -> None:
+@click.option("--check", is_flag=True, help="List the blobs of unchanged logs and records too, and name the lost ones.")
+def make(session: Session, to: str, anew: bool, check: bool) -> None:
     """Back up the whole store to a folder or to s3://BUCKET/PREFIX. The word `make` may be left out.
 
     The backup does not block writers. The command writes no object that the last backup in this place contains. An
     interrupted backup resumes. The backup contains no queued pushes.
+
+    The command does not look at the blobs of logs and records that are unchanged since the last backup, so it does not
+    notice their loss. With --check it does. To find damaged blobs too, use `stratalog verify`.
     """
     with _repository(to, create=True) as repository, progress(f"backing up to {to}", None) as step:
-        report = back_up(session.open(), repository, step, anew=anew)
+        report = back_up(session.open(), repository, step, anew=anew, checks_blobs=check)
     manifest = report.manifest
     stored = counted(manifest.logs, "log"), counted(manifest.records, "record"), counted(manifest.blobs, "blob")
     written = f"{counted(report.written_blobs, 'object')} with {size_text(report.written_bytes)} written"
