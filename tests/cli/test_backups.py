@@ -201,6 +201,29 @@ def test_a_backup_command_prints_some_damaged_parts_and_the_number_of_the_others
     assert len(json.loads(budget("backup", "b", "--json", code=6).stdout)["failures"]) == 3
 
 
+def test_a_restore_of_a_log_that_the_backup_does_not_have_makes_no_store(budget: Run) -> None:
+    budget("backup", "b")
+    budget("restore", "b", "--name", "acme/none", "--store", "new", code=3)
+    assert not Path("new").exists()
+
+
+def test_a_damaged_manifest_is_named_and_hides_no_other_backup_and_a_backup_is_made_anew(budget: Run) -> None:
+    """A backup without --anew needs the manifest of the newest backup, which is its base."""
+    for _ in range(2):
+        budget("backup", "b")
+    first, second = ids(budget, "b")
+    [manifest] = Path("b/!backup/manifests", second).glob("*.zst")
+    manifest.write_bytes(manifest.read_bytes()[:10])
+    listed = budget("backup", "list", "b", "--json", code=6)
+    assert [json.loads(line)["id"] for line in listed.stdout.splitlines()] == [first]
+    assert second in listed.stderr
+    assert second in budget("backup", "b", code=6).stderr
+    budget("restore", "b", "--backup", first, "--store", "new")
+    budget("backup", "b", "--anew")
+    budget("backup", "b")
+    budget("backup", "verify", "b")
+
+
 @pytest.mark.parametrize("damaged", ["parent", "fork"])
 def test_a_restore_of_one_log_reports_only_the_lost_blobs_that_this_log_needs(budget: Run, damaged: str) -> None:
     """The fork needs the blob of its parent's first version, but not that of a version after the fork."""

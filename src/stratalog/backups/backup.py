@@ -69,20 +69,21 @@ def back_up(
 
     The backup shares rows with its base, which is the newest backup. If the last backup was interrupted, the call
     resumes that backup. With ``anew`` there is no base: the call reads and writes everything, and so replaces damaged
-    objects of the repository. A record that cannot be read is one of the manifest's failures. If the base has this
-    record, the new backup has the same rows for it. The same applies to a log that cannot be read, together with all
-    logs of its family, also intact ones.
-    With ``checks_blobs`` the call lists the blobs of unchanged logs and records too, and names the lost ones. It does
-    not read the blobs that the base has.
+    objects of the repository. It reads no manifest, which may be damaged too. A record that cannot be read is one of
+    the manifest's failures. If the base has this record, the new backup has the same rows for it. The same applies to a
+    log that cannot be read, together with all logs of its family, also intact ones. With ``checks_blobs`` the call
+    lists the blobs of unchanged logs and records too, and names the lost ones. It does not read the blobs that the base
+    has.
     ``progress`` is called after each row or blob that was put, with 1. ``workers`` is the number of threads that copy
     blobs.
 
     Raises Conflict if the base was pruned meanwhile, and Corrupt if the repository is damaged: there is no new backup.
     After Unavailable or OutcomeUnknown the new backup may exist; call `back_up` again.
     """
-    newest, unfinished = repository.newest(), repository.unfinished()
+    newest, unfinished = (None, None) if anew else (repository.newest(), repository.unfinished())
+    newest_id = newest.id if newest else repository.newest_id()
     begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest
-    root = EMPTY if begun is None or anew else begun.root
+    root = EMPTY if begun is None else begun.root
     report = progress or (lambda count: None)
     # An interrupted backup has the rows of its own base, which it had not read again.
     failures = [failure.what for made in (newest, begun) if made for failure in made.failures]
@@ -98,10 +99,10 @@ def back_up(
         checks_blobs=checks_blobs,
     ) as catalogue:
         try:
-            return _Backup(store, catalogue, newest.id if newest else "", is_anew=anew).run()
+            return _Backup(store, catalogue, newest_id, is_anew=anew).run()
         except Corrupt:
             # A prune of the base deletes objects of the base, so a missing object may be no damage.
-            repository.require_backup(newest.id if newest else "")
+            repository.require_backup(newest_id)
             raise
 
 

@@ -76,12 +76,13 @@ def make(session: Session, to: str, anew: bool, check: bool) -> None:
 @command("list", example="stratalog backup list /mnt/backups")
 @click.argument("to")
 def list_(session: Session, to: str) -> None:
-    """List the backups in a folder or bucket, oldest first."""
+    """List the backups in a folder or bucket, oldest first. Damaged manifests are named, and the exit code is 6."""
     with _repository(to) as repository:
-        manifests = repository.manifests()
+        manifests, damaged = repository.intact_manifests()
     rows = ((_plain(manifest), _row(manifest)) for manifest in manifests)
     head = [["id", "begun", "logs", "records", "blobs", ""]]
-    session.answer_list(rows, "no backups yet", head=head, right=[2, 3, 4])
+    session.answer_list(rows, "no intact backup" if damaged else "no backups yet", head=head, right=[2, 3, 4])
+    fail_for_damage(damaged, "damaged", is_shown=True)
 
 
 @command("verify", example="stratalog backup verify /mnt/backups")
@@ -217,6 +218,7 @@ def _restore_single(
         prefix = require_name(index, organisation, log).prefix
         index = CutIndex(source.environment, prefix=prefix, version=version)
     cut = store_over(index, repository, manifest)
+    require_name(index, organisation, log)  # a log that the backup does not have must not make a store
     with progress(f"restoring {name}", None) as step:
         made = restore_log(cut, organisation, log, session.open(create=True), new_name or log, step)
     head = session.open().log(organisation, made.name).head()
