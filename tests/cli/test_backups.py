@@ -218,10 +218,22 @@ def test_a_damaged_manifest_is_named_and_hides_no_other_backup_and_a_backup_is_m
     assert [json.loads(line)["id"] for line in listed.stdout.splitlines()] == [first]
     assert second in listed.stderr
     assert second in budget("backup", "b", code=6).stderr
+    assert "!backup/manifests" in budget("restore", "b", "--store", "none", code=6).stderr
     budget("restore", "b", "--backup", first, "--store", "new")
     budget("backup", "b", "--anew")
     budget("backup", "b")
     budget("backup", "verify", "b")
+
+
+def test_a_damaged_copy_of_a_blob_is_named_by_its_key(budget: Run) -> None:
+    """The file is too short to be decompressed, so no hash can be compared."""
+    with stratalog.open("store") as store:
+        store.create_log("acme", "events").append(stratalog.Event("seen", Random(1).randbytes(200_000)))
+    budget("backup", "b")
+    [copy] = Path("b/!backup/blobs").glob("acme/events@*/bodies/*.zst")
+    copy.write_bytes(copy.read_bytes()[:10])
+    [failure] = json.loads(budget("restore", "b", "--store", "new", "--json", code=6).stdout)["failures"][:1]
+    assert failure["key"].endswith(copy.name.partition(".")[0])
 
 
 @pytest.mark.parametrize("damaged", ["parent", "fork"])

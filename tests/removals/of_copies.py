@@ -181,7 +181,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B820",
-        (Edit("src/stratalog/cli/backups.py", " if not failure.is_whole)", ")"),),
+        (Edit("src/stratalog/cli/backups.py", " if not failure.is_complete)", ")"),),
         (f"{CLI_BACKUPS}::test_a_restore_of_a_part_that_the_backup_has_whole_exits_with_0",),
     ),
     Removal(
@@ -230,5 +230,44 @@ REMOVALS: tuple[Removal, ...] = (
         "B824",
         (Edit("src/stratalog/backups/writer.py", " and not self._checks_blobs", ""),),
         (f"{LOST_BLOBS}::test_a_backup_that_checks_blobs_names_the_lost_blobs_of_what_is_unchanged",),
+    ),
+    Removal(
+        "B825",
+        (
+            Edit(
+                "src/stratalog/cli/backups.py",
+                "    require_name(index, organisation, log)  # an unknown log must not make a store\n",
+                "",
+            ),
+        ),
+        (f"{CLI_BACKUPS}::test_a_restore_of_a_log_that_the_backup_does_not_have_makes_no_store",),
+    ),
+    Removal(
+        "B826",
+        (
+            Edit(
+                "src/stratalog/backups/backup.py",
+                "(None, None) if anew else (repository.newest(),",
+                "(repository.newest(),",
+            ),
+        ),
+        (f"{CLI_BACKUPS}::test_a_damaged_manifest_is_named_and_hides_no_other_backup_and_a_backup_is_made_anew",),
+    ),
+    Removal(
+        "B826",
+        (
+            Edit(
+                REPOSITORY,
+                'raise Corrupt("the manifest of a backup is damaged", key=key, reason=exc.message) from exc',
+                "raise",
+            ),
+            Edit("src/stratalog/ports/blobs.py", '**{**exc.details, "key": key}', "**exc.details"),
+        ),
+        (f"{CLI_BACKUPS}::test_a_damaged_manifest_is_named_and_hides_no_other_backup_and_a_backup_is_made_anew",),
+    ),
+    Removal(
+        "B827",
+        (Edit("src/stratalog/ports/blobs.py", '**{**exc.details, "key": key}', "**exc.details"),),
+        (f"{CLI_BACKUPS}::test_a_damaged_copy_of_a_blob_is_named_by_its_key",),
     ),
 )

@@ -87,7 +87,7 @@ def back_up(
     report = progress or (lambda count: None)
     # An interrupted backup has the rows of its own base, which it had not read again.
     failures = [failure.what for made in (newest, begun) if made for failure in made.failures]
-    are_all = not any(made.more_failures for made in (newest, begun) if made)
+    are_all = not any(made is not None and made.more_failures for made in (newest, begun))
     with BackupWriter(
         repository,
         store.environment.blobs,
@@ -156,7 +156,7 @@ class _Backup:
                     item_key(ORGANISATIONS_PARTITION, item.sort),
                     Corrupt.code,
                     "the list of organisations lacks an organisation with content",
-                    is_whole=True,
+                    is_complete=True,
                 )
                 organisations.add(item.sort)
         return sorted(organisations)
@@ -213,7 +213,7 @@ class _Backup:
         if is_listed:
             raise Corrupt("a listed log has no live name record", organisation=organisation, log=name)
         what = item_key(partition, name)
-        self._catalogue.fail(what, Corrupt.code, "the directory does not list a live log", is_whole=True)
+        self._catalogue.fail(what, Corrupt.code, "the directory does not list a live log", is_complete=True)
         return record
 
     def _read_family(self, owner: str, listed: list[NameRecord]) -> list[Item]:

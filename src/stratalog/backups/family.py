@@ -163,7 +163,7 @@ class FamilyBackup:
             if self._index.get(member.partition, prefix) is not None or not self._is_alive(record):
                 raise _Moved  # the family changed while its members were read page by page
             what, reason = item_key(member.partition, prefix), "an item of the family is missing"
-            self._catalogue.fail(what, Corrupt.code, reason, is_whole=True)
+            self._catalogue.fail(what, Corrupt.code, reason, is_complete=True)
             logs[prefix] = self._read_log(member)
 
     def _is_alive(self, record: NameRecord) -> bool:

@@ -65,7 +65,7 @@ class BackupFailure(msgspec.Struct, frozen=True, omit_defaults=True):
     what: str
     code: str
     reason: str
-    is_whole: bool = False
+    is_complete: bool = False
     """Whether the backup has the part all the same: made anew, or as in the earlier backup. Only the store lacks it."""
 
 

@@ -97,7 +97,7 @@ class RecordsBackup:
                     item_key(partition, id),
                     Corrupt.code,
                     "the directory does not list a record with versions",
-                    is_whole=True,
+                    is_complete=True,
                 )
             yield line
 
@@ -151,7 +151,7 @@ class RecordsBackup:
         history = HistoryName("record", self._organisation, id)
         line = Checkpoint(history, versions.origin, parse_number(latest.sort), required(versions.last, "ch")).line()
         for sort, fault in (dict.fromkeys(complete, "a version has lost attributes") | versions.faults).items():
-            self._catalogue.fail(item_key(partition, sort), Corrupt.code, fault, is_whole=sort in complete)
+            self._catalogue.fail(item_key(partition, sort), Corrupt.code, fault, is_complete=sort in complete)
         if blobs is not None:
             self._catalogue.put(blobs_row, self._with_lost(owner, blobs, versions.bodies, self._failures.bodies(key)))
         self._catalogue.put(f"{ITEMS_ROW}{partition}", row)

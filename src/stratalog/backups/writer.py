@@ -174,18 +174,18 @@ class BackupWriter:
         for key in sorted(f"{owner}/{name}" for name in names):
             self.fail(key, Corrupt.code, "an item refers to a missing blob")
 
-    def fail(self, what: str, code: str, message: str, *, is_whole: bool = False) -> None:
+    def fail(self, what: str, code: str, message: str, *, is_complete: bool = False) -> None:
         """Note that a part could not be read. The first reason of a part stays.
 
-        ``is_whole`` means that the backup has the part nevertheless. One such call for a part is enough.
+        ``is_complete`` means that the backup has the part nevertheless. One such call for a part is enough.
         """
         known = self.failures.get(what)
         if known is None and len(self.failures) >= DAMAGED_PARTS_NAMED_MAX:
             self.more_failures += 1
         elif known is None:
-            self.failures[what] = BackupFailure(what, code, message, is_whole)
-        elif is_whole and not known.is_whole:
-            self.failures[what] = msgspec.structs.replace(known, is_whole=True)
+            self.failures[what] = BackupFailure(what, code, message, is_complete)
+        elif is_complete and not known.is_complete:
+            self.failures[what] = msgspec.structs.replace(known, is_complete=True)
 
     def list_sound(self, index: Index, partition: str, *, is_made_anew: bool = False) -> Iterator[ListedItem]:
         """Yield the items of a partition. A damaged item is None and a failure of the backup; its sort key is known.
@@ -195,7 +195,7 @@ class BackupWriter:
         for listed in list_items(index, partition):
             fault = listed.fault if listed.item is None else shape_fault(listed.item)
             if fault:
-                self.fail(item_key(partition, listed.sort), Corrupt.code, fault, is_whole=is_made_anew)
+                self.fail(item_key(partition, listed.sort), Corrupt.code, fault, is_complete=is_made_anew)
             yield ListedItem(listed.sort, None if fault else listed.item, fault)
 
     def flush(self) -> Root:

@@ -218,7 +218,7 @@ def _restore_single(
         prefix = require_name(index, organisation, log).prefix
         index = CutIndex(source.environment, prefix=prefix, version=version)
     cut = store_over(index, repository, manifest)
-    require_name(index, organisation, log)  # a log that the backup does not have must not make a store
+    require_name(index, organisation, log)  # an unknown log must not make a store
     with progress(f"restoring {name}", None) as step:
         made = restore_log(cut, organisation, log, session.open(create=True), new_name or log, step)
     head = session.open().log(organisation, made.name).head()
@@ -268,7 +268,7 @@ def _not_held(manifest: BackupManifest, backup: Store) -> list[BackupFailure]:
 
     It has a lost blob if an earlier backup copied the blob.
     """
-    failures = (failure for failure in manifest.failures if not failure.is_whole)
+    failures = (failure for failure in manifest.failures if not failure.is_complete)
     return [failure for failure in failures if backup.environment.blobs.stat(failure.what) is None]
 
 
