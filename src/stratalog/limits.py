@@ -157,6 +157,10 @@ FORK_WAIT_MS_MAX = 10_000
 # visited.
 COLLECT_CANDIDATES_MAX = 200_000
 COLLECT_CHUNKS_SEEN_MAX = 1_000_000
+# A backup, its verification, a restore and a copy name at most this many damaged parts, and count the others.
+DAMAGED_PARTS_NAMED_MAX = 10_000
+# The command line prints at most this many of them. With `--json` it prints all that are named.
+DAMAGED_PARTS_PRINTED_MAX = 100
 # A claim check is kept for at least this long, since its message is sent after it was written.
 CLAIM_CHECK_SECONDS_MIN = 2 * 86_400
 # A client must be idle for at least this long before it is forgotten, since the queue may still contain its messages.

@@ -10,9 +10,13 @@ import msgspec
 import pytest
 
 import stratalog
+from stratalog.backups import verification, writer
+from stratalog.backups.backup import back_up
 from stratalog.backups.restore import restore_store
+from stratalog.documents.redaction import redact
 from stratalog.errors import Conflict, Corrupt
 from stratalog.keys import COPY_PARTITION
+from stratalog.maintenance import store_copy
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.damage import blob_kind
 from stratalog.maintenance.store_copy import copy_store
@@ -128,6 +132,101 @@ def test_the_search_for_lost_blobs_reads_no_blob_that_the_previous_backup_has(st
     assert named(backups, store) == []
     assert any("/chunks/" in key for key in read)
     assert known.isdisjoint(read)
+
+
+def test_a_backup_that_checks_blobs_names_the_lost_blobs_of_what_is_unchanged(store: stratalog.Store) -> None:
+    """The backup has the blobs, since the previous backup has copied them."""
+    backups, lost = Backups(store.environment.clock), store_with_large_bodies(store)
+    backups.make(store)
+    bodies = {key: lose(store, key) for key in lost}
+    assert named(backups, store) == []
+    manifest = back_up(store, backups.repository(), checks_blobs=True).manifest
+    assert sorted(failure.what for failure in manifest.failures) == sorted(lost)
+    assert {key: backups.view().environment.blobs.get(key) for key in lost} == bodies
+
+
+def puts(values: list[str]) -> list[Mutation]:
+    """Return one put for each value, under the keys k0, k1 and so on."""
+    return [Mutation(client="a", name="put", args={"key": f"k{i}", "value": value}) for i, value in enumerate(values)]
+
+
+@pytest.mark.parametrize("kind", ["log", "document"])
+def test_a_backup_reads_each_entry_body_once_and_none_again_after_a_collection_of_bodies(
+    store: stratalog.Store, kind: str
+) -> None:
+    """One body is redacted and collected between the two backups."""
+    backups, blobs, read = Backups(store.environment.clock), store.environment.blobs, list[str]()
+    content = store.environment.clock.random_bytes
+    log = store.create_log("acme", "plan") if kind == "log" else store.create("acme", "plan").log
+    for _ in range(5):
+        if kind == "log":
+            log.append(stratalog.Event("seen", content(20_000)))
+        else:
+            # Each value is small and stays in the patch, but the body of the entry is large.
+            store.document("acme", "plan").apply(puts([content(400).hex() for _ in range(40)]))
+    get = blobs.get
+
+    def watched(key: str) -> bytes:
+        read.append(key)
+        return get(key)
+
+    blobs.get = watched  # type: ignore[method-assign]
+    bodies = {stat.key for stat in blobs.list("acme/") if "/bodies/" in stat.key}
+    assert named(backups, store) == []
+    assert len(bodies) >= 5
+    assert sorted(key for key in read if key in bodies) == sorted(bodies)
+    log.redact(1) if kind == "log" else redact(store.document("acme", "plan"), 1)
+    store.environment.clock.sleep(86_400)
+    assert not bodies.isdisjoint(collect(store.environment, "acme").garbage)
+    read.clear()
+    assert named(backups, store) == []
+    assert bodies.isdisjoint(read)
+
+
+def test_a_value_that_is_lost_while_another_is_collected_is_named(store: stratalog.Store) -> None:
+    """The bodies that refer to the values are in the previous backup, and are read again."""
+    backups, blobs = Backups(store.environment.clock), store.environment.blobs
+    document, content = store.create("acme", "plan"), store.environment.clock.random_bytes
+    for size in (3_000, 3_001, 1):
+        document.apply(puts([content(each).hex() for each in (*[400] * 40, size)]))
+    backups.make(store)
+    values = {stat.key for stat in blobs.list("acme/") if blob_kind(stat.key) == "argument"}
+    redact(document, 1)
+    store.environment.clock.sleep(86_400)
+    assert not values.isdisjoint(collect(store.environment, "acme").garbage)
+    [kept] = [stat.key for stat in blobs.list("acme/") if stat.key in values]
+    lose(store, kept)
+    assert kept in named(backups, store)
+
+
+def test_a_backup_and_a_copy_of_a_store_that_lost_very_much_name_some_blobs_and_count_the_others(
+    store: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second backup searches all blobs again, since no list of the lost blobs exists."""
+    for module in (writer, store_copy, verification):
+        monkeypatch.setattr(module, "DAMAGED_PARTS_NAMED_MAX", 3)
+    backups, content = Backups(store.environment.clock), store.environment.clock.random_bytes
+    for name in "abcde":
+        store.create_log("acme", name).append(stratalog.Event("seen", content(20_000)))
+    intact = backups.make(store).manifest
+    for key in needed_blobs(store):
+        lose(store, key)
+    for _ in range(2):
+        for name in "abcde":
+            store.log("acme", name).append(stratalog.Event("later"))
+        manifest = backups.make(store).manifest
+        assert (len(manifest.failures), manifest.more_failures) == (3, 2)
+        assert manifest.blobs == intact.blobs
+    view = backups.view()
+    damage(view, [stat.key for stat in view.environment.blobs.list("acme/")])
+    report = copy_store(view, open_inline(settings=SETTINGS))
+    assert len(report.failures) == 3
+    assert report.more_failures >= 2
+    for stat in list(backups.blobs.list("!backup/blobs/")):
+        backups.blobs.delete(stat.key, stat.stamp)
+    verified = verification.verify_backup(backups.repository(), manifest)
+    assert len(verified.findings) == 3
+    assert verified.more_findings >= 2
 
 
 def test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_named(store: stratalog.Store) -> None:

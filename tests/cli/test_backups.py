@@ -14,7 +14,9 @@ from random import Random
 import pytest
 
 import stratalog
-from stratalog.cli import backups
+from stratalog.cli import backups, program
+from stratalog.keys import ORGANISATIONS_PARTITION
+from stratalog.ports.index import Delete
 from stratalog.testing.clock import ManualClock
 from tests.cli.conftest import Run
 
@@ -170,6 +172,97 @@ def test_a_lost_entry_body_is_named_by_each_command_that_copies_it(budget: Run) 
     assert f"/bodies/{key}" in " ".join(failure["what"] for failure in shown["failures"])
     assert "acme/events" in budget("restore", "b", "--name", "acme/events", "--as", "again", code=6).stderr
     assert "acme/events" in budget("copy", "store", "copied", code=6).stderr
+
+
+def test_a_restore_of_a_part_that_the_backup_has_whole_exits_with_0(budget: Run) -> None:
+    """The list of organisations loses its line after the first backup. The second backup makes the line anew."""
+    budget("backup", "b")
+    with stratalog.open("store") as store:
+        store.environment.index.commit([Delete(ORGANISATIONS_PARTITION, "acme")])
+    assert "organisation" in budget("backup", "b", code=6).stderr
+    restored = budget("restore", "b", "--store", "new", "--json")
+    assert json.loads(restored.stdout)["failures"] == []
+    assert budget("list", "--store", "new").stdout
+
+
+def test_a_backup_command_prints_some_damaged_parts_and_the_number_of_the_others(
+    budget: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "DAMAGED_PARTS_PRINTED_MAX", 1)
+    with stratalog.open("store") as store:
+        for number in range(3):
+            store.create_log("acme", f"log {number}").append(stratalog.Event("seen", Random(number).randbytes(200_000)))
+    for blob in Path("store/blobs").glob("acme/log*/bodies/*.zst"):
+        blob.unlink()
+    printed = budget("backup", "b", code=6).stderr
+    assert "/bodies/" in printed
+    assert "/log%201@" not in printed
+    assert "2 more parts" in printed
+    assert len(json.loads(budget("backup", "b", "--json", code=6).stdout)["failures"]) == 3
+
+
+def test_a_restore_of_a_log_that_the_backup_does_not_have_makes_no_store(budget: Run) -> None:
+    budget("backup", "b")
+    budget("restore", "b", "--name", "acme/none", "--store", "new", code=3)
+    assert not Path("new").exists()
+
+
+def test_a_damaged_manifest_is_named_and_hides_no_other_backup_and_a_backup_is_made_anew(budget: Run) -> None:
+    """A backup without --anew needs the manifest of the newest backup, which is its base."""
+    for _ in range(2):
+        budget("backup", "b")
+    first, second = ids(budget, "b")
+    [manifest] = Path("b/!backup/manifests", second).glob("*.zst")
+    manifest.write_bytes(manifest.read_bytes()[:10])
+    listed = budget("backup", "list", "b", "--json", code=6)
+    assert [json.loads(line)["id"] for line in listed.stdout.splitlines()] == [first]
+    assert second in listed.stderr
+    assert second in budget("backup", "b", code=6).stderr
+    assert "!backup/manifests" in budget("restore", "b", "--store", "none", code=6).stderr
+    budget("restore", "b", "--backup", first, "--store", "new")
+    budget("backup", "b", "--anew")
+    budget("backup", "b")
+    budget("backup", "verify", "b")
+
+
+def test_a_damaged_copy_of_a_blob_is_named_by_its_key(budget: Run) -> None:
+    """The file is too short to be decompressed, so no hash can be compared."""
+    with stratalog.open("store") as store:
+        store.create_log("acme", "events").append(stratalog.Event("seen", Random(1).randbytes(200_000)))
+    budget("backup", "b")
+    [copy] = Path("b/!backup/blobs").glob("acme/events@*/bodies/*.zst")
+    copy.write_bytes(copy.read_bytes()[:10])
+    [failure] = json.loads(budget("restore", "b", "--store", "new", "--json", code=6).stdout)["failures"][:1]
+    assert failure["key"].endswith(copy.name.partition(".")[0])
+
+
+@pytest.mark.parametrize("damaged", ["parent", "fork"])
+def test_a_restore_of_one_log_reports_only_the_lost_blobs_that_this_log_needs(budget: Run, damaged: str) -> None:
+    """The fork needs the blob of its parent's first version, but not that of a version after the fork."""
+    with stratalog.open("store") as store:
+        parent = store.create_log("acme", "parent")
+        parent.append(stratalog.Event("seen", Random(0).randbytes(200_000)))
+        fork = store.fork_log(parent, "fork", 1)
+        blobs = set(Path("store/blobs").glob("acme/parent@*/bodies/*.zst"))
+        (parent if damaged == "parent" else fork).append(stratalog.Event("seen", Random(1).randbytes(200_000)))
+    [blob] = set(Path("store/blobs").glob("acme/parent@*/bodies/*.zst")) - blobs
+    blob.unlink()
+    lost = blob.name.partition(".")[0]
+    assert lost in budget("backup", "b", code=6).stderr
+    for name in ("parent", "fork"):
+        shown = budget(
+            "restore",
+            "b",
+            "--name",
+            f"acme/{name}",
+            "--as",
+            "again",
+            "--store",
+            f"of {name}",
+            "--json",
+            code=6 if name == damaged else 0,
+        )
+        assert [lost in each["what"] for each in json.loads(shown.stdout)["failures"]] == [True] * (name == damaged)
 
 
 def ids(run: Run, place: str) -> list[str]:

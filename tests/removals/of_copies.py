@@ -9,6 +9,10 @@ __all__ = ["REMOVALS"]
 BACKUP = "tests/backups/test_backup.py::test_a_backup_after_a_collection_contains_no_redacted_body"
 BACKUPS = "tests/backups/test_backup.py"
 BACKUP_VERIFICATION = "src/stratalog/backups/verification.py"
+CLI_BACKUPS = "tests/cli/test_backups.py"
+LOST_BLOBS = "tests/backups/test_lost_blobs.py"
+MANY_LOST = "test_a_backup_and_a_copy_of_a_store_that_lost_very_much_name_some_blobs_and_count_the_others"
+REFERENCES = "src/stratalog/backups/references.py"
 COPYING = "tests/maintenance/test_copying.py"
 ERASED = f"{COPYING}::test_versions_redacted_since_the_last_copy_are_redacted_in_the_target"
 ITSELF = f"{COPYING}::test_a_target_that_redacted_or_pruned_data_itself_is_refused"
@@ -174,5 +178,96 @@ REMOVALS: tuple[Removal, ...] = (
         (
             "tests/maintenance/test_copying.py::test_a_deleted_log_whose_name_was_used_again_since_the_last_copy_has_its_end_marker_in_the_target",
         ),
+    ),
+    Removal(
+        "B820",
+        (Edit("src/stratalog/cli/backups.py", " if not failure.is_complete)", ")"),),
+        (f"{CLI_BACKUPS}::test_a_restore_of_a_part_that_the_backup_has_whole_exits_with_0",),
+    ),
+    Removal(
+        "B821",
+        (
+            Edit(
+                "src/stratalog/backups/failures_of_log.py",
+                "_needed_blobs(backup, record) if lost else None",
+                "None",
+            ),
+        ),
+        (f"{CLI_BACKUPS}::test_a_restore_of_one_log_reports_only_the_lost_blobs_that_this_log_needs",),
+    ),
+    Removal(
+        "B822",
+        (Edit(BACKED_UP_FAMILY, "copy_blobs(owner, COLLECTING, bodies.note)", "copy_blobs(owner, COLLECTING)"),),
+        (f"{LOST_BLOBS}::test_a_backup_reads_each_entry_body_once_and_none_again_after_a_collection_of_bodies",),
+    ),
+    Removal(
+        "B822",
+        (Edit(REFERENCES, "            bodies.add_base(catalogue, owner)\n", "            pass\n"),),
+        (f"{LOST_BLOBS}::test_a_backup_reads_each_entry_body_once_and_none_again_after_a_collection_of_bodies",),
+    ),
+    Removal(
+        "B822",
+        (Edit(REFERENCES, " and gone <= NO_VALUES", ""),),
+        (f"{LOST_BLOBS}::test_a_value_that_is_lost_while_another_is_collected_is_named",),
+    ),
+    Removal(
+        "B823",
+        (
+            Edit(
+                "src/stratalog/backups/writer.py",
+                "if known is None and len(self.failures) >= DAMAGED_PARTS_NAMED_MAX:",
+                "if False:",
+            ),
+        ),
+        (f"{LOST_BLOBS}::{MANY_LOST}",),
+    ),
+    Removal(
+        "B823",
+        (Edit("src/stratalog/cli/program.py", "parts[:DAMAGED_PARTS_PRINTED_MAX] if", "parts if"),),
+        (f"{CLI_BACKUPS}::test_a_backup_command_prints_some_damaged_parts_and_the_number_of_the_others",),
+    ),
+    Removal(
+        "B824",
+        (Edit("src/stratalog/backups/writer.py", " and not self._checks_blobs", ""),),
+        (f"{LOST_BLOBS}::test_a_backup_that_checks_blobs_names_the_lost_blobs_of_what_is_unchanged",),
+    ),
+    Removal(
+        "B825",
+        (
+            Edit(
+                "src/stratalog/cli/backups.py",
+                "    require_name(index, organisation, log)  # an unknown log must not make a store\n",
+                "",
+            ),
+        ),
+        (f"{CLI_BACKUPS}::test_a_restore_of_a_log_that_the_backup_does_not_have_makes_no_store",),
+    ),
+    Removal(
+        "B826",
+        (
+            Edit(
+                "src/stratalog/backups/backup.py",
+                "(None, None) if anew else (repository.newest(),",
+                "(repository.newest(),",
+            ),
+        ),
+        (f"{CLI_BACKUPS}::test_a_damaged_manifest_is_named_and_hides_no_other_backup_and_a_backup_is_made_anew",),
+    ),
+    Removal(
+        "B826",
+        (
+            Edit(
+                REPOSITORY,
+                'raise Corrupt("the manifest of a backup is damaged", key=key, reason=exc.message) from exc',
+                "raise",
+            ),
+            Edit("src/stratalog/ports/blobs.py", '**{**exc.details, "key": key}', "**exc.details"),
+        ),
+        (f"{CLI_BACKUPS}::test_a_damaged_manifest_is_named_and_hides_no_other_backup_and_a_backup_is_made_anew",),
+    ),
+    Removal(
+        "B827",
+        (Edit("src/stratalog/ports/blobs.py", '**{**exc.details, "key": key}', "**exc.details"),),
+        (f"{CLI_BACKUPS}::test_a_damaged_copy_of_a_blob_is_named_by_its_key",),
     ),
 )

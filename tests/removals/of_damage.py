@@ -471,7 +471,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/backups.py",
-                "[failure for failure in _not_held(manifest, source) if failure.what.startswith(owner)]",
+                "failures_of_log(cut.environment, require_name(index, organisation, log), _not_held(manifest, source))",
                 "list[BackupFailure]()",
             ),
         ),

@@ -571,7 +571,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/backup.py",
-                '            repository.require_backup(newest.id if newest else "")\n            raise\n',
+                "            repository.require_backup(newest_id)\n            raise\n",
                 "            raise\n",
             ),
         ),

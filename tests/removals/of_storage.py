@@ -342,8 +342,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/writer.py",
-                "self.failures.setdefault(what, ",
-                "self.failures.setdefault(str(len(self.failures)), ",
+                "            self.failures[what] = BackupFailure(",
+                "            self.failures[str(len(self.failures))] = BackupFailure(",
             ),
         ),
         ("tests/backups/test_contended.py::test_a_damaged_body_is_reported_once_although_each_attempt_reads_the_body",),

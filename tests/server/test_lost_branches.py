@@ -43,7 +43,7 @@ def change(document: Document, follower: Follower, *ids: int, client: str = "ada
     return [outcome.status for outcome in outcomes]
 
 
-def is_whole(pulled: Pulled) -> bool:
+def is_complete(pulled: Pulled) -> bool:
     return Clear() in pulled.patch
 
 
@@ -58,13 +58,13 @@ def test_after_a_restore_a_pull_reports_the_lost_numbers_and_the_client_continue
     document = restored(world, older)
     assert change(document, follower, 5) == ["gap"]
     answer = follower.pull(document)
-    assert is_whole(answer)
+    assert is_complete(answer)
     assert (answer.last, answer.lost) == ({"ada": 4}, {"ada": [(2, 4)]})
     assert follower.content == {"k1": 1, "k2": 2}
     assert answer.cookie.order > before.cookie.order
     assert change(document, follower, 4, 5) == ["seen", "applied"]
     after = follower.pull(document)
-    assert (is_whole(after), after.lost, follower.content["k5"]) == (False, {}, 5)
+    assert (is_complete(after), after.lost, follower.content["k5"]) == (False, {}, 5)
     assert after.cookie.order == answer.cookie.order + 1
 
 
@@ -77,7 +77,7 @@ def test_a_cookie_with_the_same_version_and_another_hash_gets_the_full_state() -
     document = restored(world, older)
     push(document, Push("other", [put("theirs", 1, client="bob", id=1)]))
     answer = follower.pull(document)
-    assert is_whole(answer)
+    assert is_complete(answer)
     assert follower.content == {"theirs": 1}
     assert answer.last == {"ada": 1}
     assert other.pull(document).last == {"bob": 1}
@@ -240,7 +240,7 @@ def test_a_pull_without_the_right_to_write_commits_no_numbers() -> None:
     cookie = follower.pull(document).cookie
     document = restored(world, older)
     answer = pull(document, Pull("g", cookie), may_write=lambda: False)
-    assert (is_whole(answer), answer.last, document.version) == (True, {}, 0)
+    assert (is_complete(answer), answer.last, document.version) == (True, {}, 0)
     assert answer.cookie.order > cookie.order
     assert answer.cookie.last == {"ada": 1}, "the cookie lost the number, so no later pull can commit it"
 
@@ -290,7 +290,7 @@ def test_a_fork_takes_no_client_numbers_from_a_cookie_of_its_source() -> None:
     cookie = follower.pull(document).cookie
     fork = document.fork("copy")
     answer = pull(fork, Pull("g", cookie))
-    assert (is_whole(answer), answer.last, answer.cookie.last) == (True, {}, {})
+    assert (is_complete(answer), answer.last, answer.cookie.last) == (True, {}, {})
     assert answer.cookie.origin != cookie.origin
 
 

@@ -32,7 +32,7 @@ from stratalog.folders import (
 )
 from stratalog.limits import BLOB_BYTES_MAX, FILE_LOCK_WAIT_MS_MAX
 from stratalog.ports.blob_kinds import JSON, MSGPACK, OCTETS, kind_of, kinds_of
-from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
+from stratalog.ports.blobs import BlobStat, check_put, key_hash, unpacked, verified
 from stratalog.recent_reads import RecentReads
 
 __all__ = ["FileBlobs"]
@@ -99,7 +99,7 @@ class FileBlobs:
         for _ in range(LOOKS):
             for path in paths:
                 with file_errors(), suppress(FileNotFoundError):
-                    return verified(key, decompress(Path(path).read_bytes(), BLOB_BYTES_MAX))
+                    return unpacked(key, ZSTD, Path(path).read_bytes())
             self._opened.check()
         with file_errors():
             _refuse_unknown_codec(key, paths[-1])

@@ -22,11 +22,10 @@ from stratalog.backends.boto import THROTTLES, aws_client
 from stratalog.backends.s3_versions import S3Versions, no_bucket
 from stratalog.backends.service_request import RequestPolicy, Retryable, send_request
 from stratalog.clock import Clock
-from stratalog.codec import ZSTD, codec_named, compress, unpack
+from stratalog.codec import ZSTD, codec_named, compress
 from stratalog.errors import Closed, Invalid, NotFound, OutcomeUnknown, StratalogError, Unavailable
-from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.ports.blob_kinds import kind_of
-from stratalog.ports.blobs import BlobStat, check_put, key_hash, verified
+from stratalog.ports.blobs import BlobStat, check_put, key_hash, unpacked
 from stratalog.ports.meter import Meter
 from stratalog.urls import split_url
 
@@ -117,7 +116,7 @@ class ObjectBlobs:
         key_hash(key)
         data, encoding = self._request("GetObject", key, partial(_get, self._store, key))
         self.meter.add("GetObject", "bytes", len(data))
-        return verified(key, unpack(codec_named(encoding, key), data, BLOB_BYTES_MAX))
+        return unpacked(key, codec_named(encoding, key), data)
 
     def stat(self, key: str) -> BlobStat | None:
         self._check_open()

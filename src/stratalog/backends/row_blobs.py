@@ -11,7 +11,7 @@ from stratalog.clock import Clock
 from stratalog.codec import codec_named, compress_quickly, sha256, unpack
 from stratalog.errors import Closed, Corrupt, LimitExceeded, NotFound
 from stratalog.limits import BLOB_BYTES_MAX
-from stratalog.ports.blobs import Blobs, BlobStat, check_put, key_hash, verified
+from stratalog.ports.blobs import Blobs, BlobStat, check_put, key_hash, unpacked
 
 __all__ = ["BlobRow", "BlobTable", "RowBlobs", "blob_rows", "is_intact", "rows_bytes"]
 
@@ -78,7 +78,7 @@ class RowBlobs:
         body, tag = row
         if body is None:
             raise Corrupt("a blob's body is missing in the database", key=key)
-        return verified(key, unpack(codec_named(tag, key), body, BLOB_BYTES_MAX))
+        return unpacked(key, codec_named(tag, key), body)
 
     def stat(self, key: str) -> BlobStat | None:
         self._check_open()

@@ -62,33 +62,47 @@ def back_up(
     progress: Progress | None = None,
     *,
     anew: bool = False,
+    checks_blobs: bool = False,
     workers: int = WORKERS,
 ) -> BackupReport:
     """Back up a store. Every write that was committed before the call is in the backup, except what the failures name.
 
     The backup shares rows with its base, which is the newest backup. If the last backup was interrupted, the call
     resumes that backup. With ``anew`` there is no base: the call reads and writes everything, and so replaces damaged
-    objects of the repository. A record that cannot be read is one of the manifest's failures. If the base has this
-    record, the new backup has the same rows for it. The same applies to a log that cannot be read, together with all
-    logs of its family, also intact ones.
+    objects of the repository. It reads no manifest, which may be damaged too. A record that cannot be read is one of
+    the manifest's failures. If the base has this record, the new backup has the same rows for it. The same applies to a
+    log that cannot be read, together with all logs of its family, also intact ones. With ``checks_blobs`` the call
+    lists the blobs of unchanged logs and records too, and names the lost ones. It does not read the blobs that the base
+    has.
     ``progress`` is called after each row or blob that was put, with 1. ``workers`` is the number of threads that copy
     blobs.
 
     Raises Conflict if the base was pruned meanwhile, and Corrupt if the repository is damaged: there is no new backup.
     After Unavailable or OutcomeUnknown the new backup may exist; call `back_up` again.
     """
-    newest, unfinished = repository.newest(), repository.unfinished()
+    newest, unfinished = (None, None) if anew else (repository.newest(), repository.unfinished())
+    newest_id = newest.id if newest else repository.newest_id()
     begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest
-    root = EMPTY if begun is None or anew else begun.root
+    root = EMPTY if begun is None else begun.root
     report = progress or (lambda count: None)
     # An interrupted backup has the rows of its own base, which it had not read again.
     failures = [failure.what for made in (newest, begun) if made for failure in made.failures]
-    with BackupWriter(repository, store.environment.blobs, root, report, workers, failures) as catalogue:
+    are_all = not any(made is not None and made.more_failures for made in (newest, begun))
+    with BackupWriter(
+        repository,
+        store.environment.blobs,
+        root,
+        report,
+        workers,
+        failures,
+        are_all=are_all,
+        checks_blobs=checks_blobs,
+    ) as catalogue:
         try:
-            return _Backup(store, catalogue, newest.id if newest else "", is_anew=anew).run()
+            return _Backup(store, catalogue, newest_id, is_anew=anew).run()
         except Corrupt:
             # A prune of the base deletes objects of the base, so a missing object may be no damage.
-            repository.require_backup(newest.id if newest else "")
+            repository.require_backup(newest_id)
             raise
 
 
@@ -142,6 +156,7 @@ class _Backup:
                     item_key(ORGANISATIONS_PARTITION, item.sort),
                     Corrupt.code,
                     "the list of organisations lacks an organisation with content",
+                    is_complete=True,
                 )
                 organisations.add(item.sort)
         return sorted(organisations)
@@ -157,7 +172,8 @@ class _Backup:
         families, deleted, damaged = defaultdict[str, list[NameRecord]](list), list[Item](), dict[str, Corrupt]()
         partition = directory_partition(organisation, LOGS, 0)
         # The backup makes a log's item in the directory from its name record, so it needs only the keys of these items.
-        names = {line.sort for line in self._catalogue.list_sound(self._index, partition)}
+        directory = self._catalogue.list_sound(self._index, partition, is_made_anew=True)
+        names = {line.sort for line in directory}
         unlisted = {line.sort for line in self._catalogue.base.query(partition)} - names
         for name in [*sorted(names), *sorted(unlisted)]:
             try:
@@ -196,7 +212,8 @@ class _Backup:
             return None
         if is_listed:
             raise Corrupt("a listed log has no live name record", organisation=organisation, log=name)
-        self._catalogue.fail(item_key(partition, name), Corrupt.code, "the directory does not list a live log")
+        what = item_key(partition, name)
+        self._catalogue.fail(what, Corrupt.code, "the directory does not list a live log", is_complete=True)
         return record
 
     def _read_family(self, owner: str, listed: list[NameRecord]) -> list[Item]:
@@ -298,6 +315,7 @@ class _Backup:
             records=self._records,
             blobs=blobs,
             failures=tuple(self._catalogue.failures.values()),
+            more_failures=self._catalogue.more_failures,
             base=self._base,
         )
 

@@ -102,7 +102,8 @@ class FailuresBackup:
 
     def _lost(self, partition: str, sort: str, twin: Item) -> Item:
         """Note that an item is lost, and make it anew."""
-        self._catalogue.fail(item_key(partition, sort), Corrupt.code, f"the item is not as {twin.partition} has it")
+        what, reason = item_key(partition, sort), f"the item is not as {twin.partition} has it"
+        self._catalogue.fail(what, Corrupt.code, reason, is_complete=True)
         return Item(partition, sort, twin.attributes)
 
     def _note_lost_bodies(self, key: RecordKey, items: Collection[Item]) -> None:

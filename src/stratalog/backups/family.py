@@ -14,7 +14,7 @@ import msgspec
 
 from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, ITEMS_ROW
 from stratalog.backups.gaps import Gaps
-from stratalog.backups.references import LostBlobs
+from stratalog.backups.references import BodyReferences, LostBlobs
 from stratalog.backups.writer import BackupWriter
 from stratalog.errors import Conflict, Corrupt, NotFound
 from stratalog.keys import (
@@ -114,8 +114,7 @@ class FamilyBackup:
         raise Conflict("the logs kept changing while they were read for a backup", owner=owner)
 
     def _read(self, owner: str, listed: Iterable[NameRecord]) -> FamilyRead:
-        logs = self._read_logs(owner, listed)
-        read = FamilyRead()
+        logs, read, bodies = self._read_logs(owner, listed), FamilyRead(), BodyReferences()
         if not logs:
             return read
         self._put(read, family_partition(owner), [log.member for log in logs])
@@ -126,14 +125,14 @@ class FamilyBackup:
         # The collector may delete the blobs of redacted, forgotten or deleted content long after the items changed, and
         # its run changes no item. So list the blobs of such a family again, even if all items are as in the base.
         is_unchanged = not any(map(_may_have_garbage, logs)) and self._is_as_in_base(read, owner)
-        blobs = None if is_unchanged else self._catalogue.copy_blobs(owner, COLLECTING)
+        blobs = None if is_unchanged else self._catalogue.copy_blobs(owner, COLLECTING, bodies.note)
         for log in logs:
             self._check_unchanged(log)
-        if blobs is None:
-            read.retained.add(f"{BLOBS_ROW}{owner}")
-        else:
-            search = LostBlobs(self._environment, self._catalogue, owner, blobs)
+        if blobs is not None:
+            search = LostBlobs(self._environment, self._catalogue, owner, blobs, bodies)
             read.rows[f"{BLOBS_ROW}{owner}"] = search.run(read.rows, read.retained)
+        else:
+            read.retained.add(f"{BLOBS_ROW}{owner}")
         return read
 
     def _read_logs(self, owner: str, listed: Iterable[NameRecord]) -> list[_Log]:
@@ -163,7 +162,8 @@ class FamilyBackup:
             # Read the log after the member, since a deletion of both may free the member.
             if self._index.get(member.partition, prefix) is not None or not self._is_alive(record):
                 raise _Moved  # the family changed while its members were read page by page
-            self._catalogue.fail(item_key(member.partition, prefix), Corrupt.code, "an item of the family is missing")
+            what, reason = item_key(member.partition, prefix), "an item of the family is missing"
+            self._catalogue.fail(what, Corrupt.code, reason, is_complete=True)
             logs[prefix] = self._read_log(member)
 
     def _is_alive(self, record: NameRecord) -> bool:
@@ -173,7 +173,7 @@ class FamilyBackup:
     def _read_log(self, member: Item) -> _Log:
         prefix = member.sort
         record = read_name(self._index, *split_prefix(prefix))
-        record = record if record is not None and record.prefix == prefix else None
+        record = record if record and record.prefix == prefix else None
         depth_of(member)  # raises Corrupt: a restoration needs the depth, to sort the logs
         # Read the checkpoints before the head, so that no checkpoint is of a version after the head.
         checkpoints = tuple(self._index.query(checkpoints_partition(prefix)))
@@ -299,8 +299,7 @@ class FamilyBackup:
 
         A fork of a log whose floor is at its own fork version does not need the ancestors of that log.
         """
-        lines, pins = read.deleted, list[tuple[str, Pin]]()
-        read.deleted = []
+        lines, read.deleted, pins = read.deleted, [], list[tuple[str, Pin]]()
         for line in lines:
             try:
                 listed = [(ancestor, pin) for ancestor, pin in listed_pins(line) if ancestor in prefixes]
@@ -333,7 +332,7 @@ class FamilyBackup:
 
     def _is_as_in_base(self, read: FamilyRead, owner: str) -> bool:
         base = self._catalogue.base
-        if base.row(f"{BLOBS_ROW}{owner}") is None or not self._catalogue.is_base_complete:
+        if base.row(f"{BLOBS_ROW}{owner}") is None or not self._catalogue.may_skip_blobs:
             return False
         return all(base.row(key) == value for key, value in read.rows.items())
 

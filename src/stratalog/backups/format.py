@@ -59,12 +59,14 @@ PACK_ITEMS_MEAN = 256
 PACK_BYTES_MAX = 4 * 1024 * 1024
 
 
-class BackupFailure(msgspec.Struct, frozen=True):
+class BackupFailure(msgspec.Struct, frozen=True, omit_defaults=True):
     """A family, record, segment, item or blob that could not be read, and the reason."""
 
     what: str
     code: str
     reason: str
+    is_complete: bool = False
+    """Whether the backup has the part all the same: made anew, or as in the earlier backup. Only the store lacks it."""
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +87,9 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The number of the store's blobs in the backup, without packs and chunks of the catalogue."""
 
     failures: tuple[BackupFailure, ...] = ()
+    more_failures: int = 0
+    """How many failures were found after `DAMAGED_PARTS_NAMED_MAX`. A part that was read twice may count twice."""
+
     base: str = ""
     """The id of the backup that shares rows with this backup; empty for a first backup and for a backup made anew."""
 

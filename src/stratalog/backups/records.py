@@ -82,7 +82,9 @@ class RecordsBackup:
         No process deletes the line of a record. So if only the base has the line, and the store has versions of the
         record, the line is lost: yield it without its item, and note a failure.
         """
-        listed = ((line.sort, False, line) for line in self._catalogue.list_sound(self._index, partition))
+        listed = (
+            (line.sort, False, line) for line in self._catalogue.list_sound(self._index, partition, is_made_anew=True)
+        )
         base = ((line.sort, True, ListedItem(line.sort, None)) for line in self._catalogue.base.query(partition))
         for id, lines in groupby(merge(listed, base, key=itemgetter(0, 1)), itemgetter(0)):
             _, is_unlisted, line = next(lines)
@@ -92,7 +94,10 @@ class RecordsBackup:
                 if next(items, None) is None or self._index.get(partition, id) is not None:
                     continue
                 self._catalogue.fail(
-                    item_key(partition, id), Corrupt.code, "the directory does not list a record with versions"
+                    item_key(partition, id),
+                    Corrupt.code,
+                    "the directory does not list a record with versions",
+                    is_complete=True,
                 )
             yield line
 
@@ -146,7 +151,7 @@ class RecordsBackup:
         history = HistoryName("record", self._organisation, id)
         line = Checkpoint(history, versions.origin, parse_number(latest.sort), required(versions.last, "ch")).line()
         for sort, fault in (dict.fromkeys(complete, "a version has lost attributes") | versions.faults).items():
-            self._catalogue.fail(item_key(partition, sort), Corrupt.code, fault)
+            self._catalogue.fail(item_key(partition, sort), Corrupt.code, fault, is_complete=sort in complete)
         if blobs is not None:
             self._catalogue.put(blobs_row, self._with_lost(owner, blobs, versions.bodies, self._failures.bodies(key)))
         self._catalogue.put(f"{ITEMS_ROW}{partition}", row)
@@ -197,7 +202,7 @@ class RecordsBackup:
         return self._catalogue.unlisted(owner, listed, needed), are_known
 
     def _is_as_in_base(self, partition: str, row: bytes) -> bool:
-        return self._catalogue.is_base_complete and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
+        return self._catalogue.may_skip_blobs and self._catalogue.base.row(f"{ITEMS_ROW}{partition}") == row
 
     def _lists_garbage(self, owner: str, bodies: Collection[BodyRef]) -> bool:
         """Return whether the base lists blobs of a record that belong to none of its ``bodies``."""

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain, islice
+
+import msgspec
 
 from stratalog.backups.format import ITEMS_ROW
 from stratalog.backups.writer import BackupWriter
-from stratalog.errors import Corrupt
+from stratalog.documents.values import ValueReference
+from stratalog.errors import Corrupt, StratalogError
 from stratalog.limits import COLLECT_CANDIDATES_MAX, COLLECT_CHUNKS_SEEN_MAX
 from stratalog.log.bodies import BodyRef, blob_addresses
+from stratalog.log.entries import decode_events
 from stratalog.log.environment import Environment
 from stratalog.maintenance.damage import shape_fault
-from stratalog.maintenance.marks import Marking, Reached
+from stratalog.maintenance.marks import Marking, Reached, references_in
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Item
 
-__all__ = ["LostBlobs", "blobs_of_bodies"]
+__all__ = ["BodyReferences", "LostBlobs", "blobs_of_bodies"]
+
+BODIES = "bodies"
+NO_VALUES = {"app-snapshots", "archive", BODIES, "chunks"}
+"""The folders of blobs that the body of an entry never refers to."""
 
 CHUNKS = "chunks/"
 AFTER_CHUNKS = "chunks0"
@@ -37,23 +46,59 @@ def blobs_of_bodies(blobs: Blobs, owner: str, bodies: Iterable[BodyRef]) -> tupl
     return names, are_known
 
 
+class BodyReferences:
+    """The references in the entry bodies that were copied, so that the search need not read these bodies again.
+
+    Remembers at most `COLLECT_CANDIDATES_MAX` bodies. Bodies in several parts, and bodies that are no events of a
+    document, are not remembered.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[ValueReference, ...]] = {}
+
+    def note(self, name: str, body: bytes) -> None:
+        """Remember the references in the blob ``name``, if it is the body of an entry. Safe for threads."""
+        folder, _, address = name.partition("/")
+        if folder == BODIES and len(self._known) < COLLECT_CANDIDATES_MAX:
+            with suppress(StratalogError, msgspec.DecodeError, UnicodeDecodeError):
+                self._known[bytes.fromhex(address)] = tuple(references_in(decode_events(body), 0))
+
+    def add_base(self, catalogue: BackupWriter, owner: str) -> None:
+        """Treat bodies of the base as if they had no references. The search of the base has followed those."""
+        for item in catalogue.base_blobs(owner, after=f"{BODIES}/", before=f"{BODIES}0"):
+            if len(self._known) >= COLLECT_CANDIDATES_MAX:
+                return
+            self._known[bytes.fromhex(item.sort.removeprefix(f"{BODIES}/"))] = ()
+
+    def of(self, body: BodyRef) -> tuple[ValueReference, ...] | None:
+        """Return the references in a body; None if they are unknown."""
+        return self._known.get(body.address)
+
+
 class LostBlobs:
     """Searches for the blobs of a family that its items in a backup refer to, and that the row ``listed`` lacks."""
 
-    def __init__(self, environment: Environment, catalogue: BackupWriter, owner: str, listed: bytes) -> None:
+    def __init__(
+        self, environment: Environment, catalogue: BackupWriter, owner: str, listed: bytes, bodies: BodyReferences
+    ) -> None:
         self._catalogue = catalogue
         self._owner = owner
         self._listed = listed
         # If no blob of the base is gone, the items of the base need no search. Neither does a chunk of the base: the
         # search of the base has followed it. So the search of most backups reads little.
-        self._only_new = catalogue.lists_all_of_base(owner, listed)
+        is_complete = not catalogue.base_lost_blobs(owner)
+        gone = {name.partition("/")[0] for name in catalogue.gone(owner, listed)}
+        self._only_new = is_complete and not gone
+        # A body refers only to values. If all values of the base are there, the bodies of the base need not be read.
+        if is_complete and gone and gone <= NO_VALUES:
+            bodies.add_base(catalogue, owner)
         self._needed = set[str]()
         self._lost = set[str]()
         # Below an item or blob that cannot be read, other blobs may be lost. Then it is unknown which blobs are needed.
         self._are_known = True
         readable = Environment(environment.index, catalogue.readable, environment.clock)
         self._seen = set[bytes]()
-        self._marking = Marking(readable, owner, self._need, Reached(), self._seen, lambda: None, self._fail)
+        self._marking = Marking(readable, owner, self._need, Reached(), self._seen, lambda: None, self._fail, bodies.of)
 
     def run(self, rows: Mapping[str, bytes], retained: Collection[str]) -> bytes:
         """Note each lost blob as a failure. Return the row of the family's blobs, with those of the base that are lost.
@@ -106,3 +151,8 @@ class LostBlobs:
     def _settle(self) -> None:
         self._lost |= self._catalogue.unlisted(self._owner, self._listed, self._needed)
         self._needed.clear()
+        if len(self._lost) >= COLLECT_CANDIDATES_MAX:
+            # Note these blobs now, and keep all blobs of the base, since no list of the lost blobs remains.
+            self._catalogue.fail_lost(self._owner, self._lost)
+            self._lost.clear()
+            self._are_known = False

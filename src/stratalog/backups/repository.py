@@ -15,6 +15,7 @@ import msgspec
 
 from stratalog.backups.format import (
     PACKS,
+    BackupFailure,
     BackupManifest,
     decode_manifest,
     decode_row,
@@ -93,6 +94,22 @@ class BackupRepository:
         """Return the manifests of all backups, oldest first. Raises Corrupt, Unsupported."""
         return self._read_manifests(MANIFESTS)
 
+    def intact_manifests(self) -> tuple[list[BackupManifest], list[BackupFailure]]:
+        """Return the manifests that are not damaged, oldest first, and the damaged ones by key. Raises Unsupported."""
+        manifests, damaged = list[BackupManifest](), list[BackupFailure]()
+        for stat in list(self.blobs.list(f"{MANIFESTS}/")):
+            try:
+                manifests.append(self._read_manifest(stat.key))
+            except Corrupt as exc:
+                damaged.append(BackupFailure(stat.key, exc.code, str(exc)))
+            except NotFound:
+                continue  # another process has just pruned this backup
+        return manifests, damaged
+
+    def newest_id(self) -> str:
+        """Return the id of the newest backup, also if its manifest is damaged; empty if there is no backup."""
+        return max((stat.key.split("/")[2] for stat in self.blobs.list(f"{MANIFESTS}/")), default="")
+
     def manifest(self, id: str | None = None) -> BackupManifest:
         """Return the manifest of a backup, by default of the newest. Raises NotFound, Corrupt, Unsupported."""
         manifests = self._read_manifests(f"{MANIFESTS}/{id}" if id else MANIFESTS, newest=1)
@@ -140,9 +157,13 @@ class BackupRepository:
     def unfinished(self) -> BackupManifest | None:
         """Return the saved progress of the last backup, or None.
 
-        That backup may be finished already, since some buckets cannot delete saved progress.
+        That backup may be finished already, since some buckets cannot delete saved progress. Damaged progress is
+        ignored: only the progress is lost.
         """
-        return max(self._read_manifests(UNFINISHED), key=lambda manifest: manifest.id, default=None)
+        try:
+            return max(self._read_manifests(UNFINISHED), key=lambda manifest: manifest.id, default=None)
+        except Corrupt:
+            return None
 
     def newest(self) -> BackupManifest | None:
         """Return the manifest of the newest backup, or None."""
@@ -218,11 +239,17 @@ class BackupRepository:
             keys = [stat.key for stat in self.blobs.list(f"{folder}/")]
             keys = keys if newest is None else keys[-newest:]
             try:
-                return [decode_manifest(self.blobs.get(key)) for key in keys]
+                return [self._read_manifest(key) for key in keys]
             except NotFound:
                 if all(map(self.blobs.stat, keys)):
                     raise
                 # Another process removed a manifest after the listing. List the manifests again.
+
+    def _read_manifest(self, key: str) -> BackupManifest:
+        try:
+            return decode_manifest(self.blobs.get(key))
+        except Corrupt as exc:
+            raise Corrupt("the manifest of a backup is damaged", key=key, reason=exc.message) from exc
 
     def _put_json(self, folder: str, manifest: BackupManifest) -> str:
         body = msgspec.json.encode(manifest)

@@ -14,6 +14,7 @@ from stratalog.backups.prune import needed_keys
 from stratalog.backups.repository import BackupRepository
 from stratalog.backups.view import BackupIndex, store_over
 from stratalog.errors import Corrupt
+from stratalog.limits import DAMAGED_PARTS_NAMED_MAX
 from stratalog.maintenance.checkpoint import Checkpoint, prove_descent, read_line
 from stratalog.store import Store
 from stratalog.tree.lookup import scan
@@ -33,6 +34,8 @@ class BackupVerification(msgspec.Struct, frozen=True):
     content_bytes: int
     histories: int
     findings: tuple[BackupFailure, ...]
+    more_findings: int = 0
+    """The number of findings after `DAMAGED_PARTS_NAMED_MAX`, which are not in ``findings``."""
 
 
 def verify_backup(
@@ -51,6 +54,7 @@ class _Verification:
         self._manifest = manifest
         self._report = report
         self._findings: list[BackupFailure] = []
+        self._more = 0
         self._objects = self._bytes = self._histories = 0
 
     def run(self) -> BackupVerification:
@@ -65,7 +69,9 @@ class _Verification:
             self._verify_history(backup, checkpoint)
         if self._findings:
             self._repository.require_backup(self._manifest.id)  # a prune deletes objects, which is no damage
-        return BackupVerification(self._manifest.id, self._objects, self._bytes, self._histories, tuple(self._findings))
+        return BackupVerification(
+            self._manifest.id, self._objects, self._bytes, self._histories, tuple(self._findings), self._more
+        )
 
     def _read(self, key: str) -> None:
         try:
@@ -91,12 +97,18 @@ class _Verification:
         descent = prove_descent(backup, checkpoint)
         for finding in descent.report.findings if descent.report else ():
             reason = f"version {finding.version}: {finding.reason}{finding.key and f' {finding.key}'}"
-            self._findings.append(BackupFailure(title, finding.kind, reason))
+            self._add(BackupFailure(title, finding.kind, reason))
         if descent.status != "proven":
-            self._findings.append(BackupFailure(title, descent.status, descent.reason))
+            self._add(BackupFailure(title, descent.status, descent.reason))
         elif descent.report and descent.report.chain.version != checkpoint.version:
             reason = f"the history ends at version {descent.report.chain.version}, not {checkpoint.version}"
-            self._findings.append(BackupFailure(title, "contradicted", reason))
+            self._add(BackupFailure(title, "contradicted", reason))
 
     def _find(self, what: str, error: Corrupt) -> None:
-        self._findings.append(BackupFailure(what, error.code, str(error)))
+        self._add(BackupFailure(what, error.code, str(error)))
+
+    def _add(self, finding: BackupFailure) -> None:
+        if len(self._findings) < DAMAGED_PARTS_NAMED_MAX:
+            self._findings.append(finding)
+        else:
+            self._more += 1

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from heapq import merge
 from itertools import groupby, islice
+
+import msgspec
 
 from stratalog.backups.format import (
     BLOBS_ROW,
@@ -19,7 +22,7 @@ from stratalog.backups.repository import BackupRepository
 from stratalog.backups.view import BackupIndex
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt, NotFound
-from stratalog.limits import BODY_PART_BYTES
+from stratalog.limits import BODY_PART_BYTES, DAMAGED_PARTS_NAMED_MAX
 from stratalog.log.bodies import BodyRef
 from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.maintenance.damage import item_key, shape_fault
@@ -53,10 +56,14 @@ class BackupWriter:
         report: Callable[[int], None],
         workers: int = WORKERS,
         base_failures: Collection[str] = (),
+        *,
+        are_all: bool = True,
+        checks_blobs: bool = False,
     ) -> None:
         """``workers`` is the number of threads that copy blobs; 0 copies in the caller's thread.
 
-        ``base_failures`` are the parts that the base could not read.
+        ``base_failures`` are the parts that the base could not read, and ``are_all`` whether these are all.
+        ``checks_blobs`` means that the blobs of unchanged items are listed too.
         """
         self.repository = repository
         self.base = BackupIndex(repository, base)
@@ -64,7 +71,12 @@ class BackupWriter:
         self.failures: dict[str, BackupFailure] = {}
         """The failures by the part that could not be read. A part that was read several times has one failure."""
 
+        self.more_failures = 0
+        """The number of failures after `DAMAGED_PARTS_NAMED_MAX`, which are not in ``failures``."""
+
         self.base_failures = base_failures
+        self._are_all = are_all
+        self._checks_blobs = checks_blobs
         self.readable: Blobs = _SourceOrCopy(source, repository)
         """The blobs of the source. If the source has lost a blob, and the repository has a copy, the copy is read."""
 
@@ -82,9 +94,9 @@ class BackupWriter:
             self._pool.shutdown(cancel_futures=True)
 
     @property
-    def is_base_complete(self) -> bool:
-        """Whether the base has no failures. In this case the blobs of unchanged items need not be listed again."""
-        return not self.base_failures
+    def may_skip_blobs(self) -> bool:
+        """Whether the blobs of unchanged items need not be listed again: the base has no failures, or nobody asked."""
+        return self._are_all and not self.base_failures and not self._checks_blobs
 
     def pack(self, partition: str, items: Iterable[Item]) -> bytes:
         """Put the packs of a partition's items and return its row. A pack that the base has is not put again."""
@@ -113,14 +125,17 @@ class BackupWriter:
         """Put the packs and the row of a partition."""
         self.put(f"{ITEMS_ROW}{partition}", self.pack(partition, items))
 
-    def copy_blobs(self, owner: str, spared: Collection[str] = ()) -> bytes:
+    def copy_blobs(
+        self, owner: str, spared: Collection[str] = (), note: Callable[[str, bytes], None] = lambda name, body: None
+    ) -> bytes:
         """Copy every blob of an owner that the base lacks, and return the row that lists all blobs of the owner.
 
         Read the items that refer to the blobs before this call: a blob exists before any item that refers to it. Blobs
-        in the folders ``spared`` are left out. A damaged blob is left out and is a failure of the backup.
+        in the folders ``spared`` are left out. A damaged blob is left out and is a failure of the backup. ``note`` is
+        called with the key, without the owner, and the content of each copied blob, in several threads.
         """
         known = self._known_packs(f"{BLOBS_ROW}{owner}")
-        return pack_rows(self._copied(owner, spared), lambda body: self._write_pack(body, known))
+        return pack_rows(self._copied(owner, spared, note), lambda body: self._write_pack(body, known))
 
     def with_base(self, owner: str, listed: bytes, only: Collection[str] | None = None) -> bytes:
         """Return the row that lists the blobs of the row ``listed`` and the blobs of the owner that the base lists.
@@ -142,28 +157,45 @@ class BackupWriter:
 
         Then no item of the base refers to a lost blob.
         """
-        if any(what.startswith(owner) for what in self.base_failures):
-            return False
+        return not self.base_lost_blobs(owner) and next(self.gone(owner, listed), None) is None
+
+    def base_lost_blobs(self, owner: str) -> bool:
+        """Return whether the base may lack blobs of the owner that its items refer to."""
+        return not self._are_all or any(what.startswith(owner) for what in self.base_failures)
+
+    def gone(self, owner: str, listed: bytes) -> Iterator[str]:
+        """Yield the blobs of an owner that the base lists and the row ``listed`` does not."""
         if self.base.row(f"{BLOBS_ROW}{owner}") == listed:
-            return True
-        base = (item.sort for item in self.base_blobs(owner))
-        return next(missing(base, self._names(owner, listed)), None) is None
+            return iter(())
+        return missing((item.sort for item in self.base_blobs(owner)), self._names(owner, listed))
 
     def fail_lost(self, owner: str, names: Collection[str]) -> None:
         """Note that blobs of an owner are missing."""
         for key in sorted(f"{owner}/{name}" for name in names):
             self.fail(key, Corrupt.code, "an item refers to a missing blob")
 
-    def fail(self, what: str, code: str, message: str) -> None:
-        """Note that a part could not be read. The first failure of a part stays."""
-        self.failures.setdefault(what, BackupFailure(what, code, message))
+    def fail(self, what: str, code: str, message: str, *, is_complete: bool = False) -> None:
+        """Note that a part could not be read. The first reason of a part stays.
 
-    def list_sound(self, index: Index, partition: str) -> Iterator[ListedItem]:
-        """Yield the items of a partition. A damaged item is None and a failure of the backup; its sort key is known."""
+        ``is_complete`` means that the backup has the part nevertheless. One such call for a part is enough.
+        """
+        known = self.failures.get(what)
+        if known is None and len(self.failures) >= DAMAGED_PARTS_NAMED_MAX:
+            self.more_failures += 1
+        elif known is None:
+            self.failures[what] = BackupFailure(what, code, message, is_complete)
+        elif is_complete and not known.is_complete:
+            self.failures[what] = msgspec.structs.replace(known, is_complete=True)
+
+    def list_sound(self, index: Index, partition: str, *, is_made_anew: bool = False) -> Iterator[ListedItem]:
+        """Yield the items of a partition. A damaged item is None and a failure of the backup; its sort key is known.
+
+        ``is_made_anew`` means that the caller makes a damaged item anew.
+        """
         for listed in list_items(index, partition):
             fault = listed.fault if listed.item is None else shape_fault(listed.item)
             if fault:
-                self.fail(item_key(partition, listed.sort), Corrupt.code, fault)
+                self.fail(item_key(partition, listed.sort), Corrupt.code, fault, is_complete=is_made_anew)
             yield ListedItem(listed.sort, None if fault else listed.item, fault)
 
     def flush(self) -> Root:
@@ -182,7 +214,7 @@ class BackupWriter:
     def _names(self, owner: str, listed: bytes) -> Iterator[str]:
         return (item.sort for item in self.repository.items(owner, listed))
 
-    def _copied(self, owner: str, spared: Collection[str]) -> Iterator[Item]:
+    def _copied(self, owner: str, spared: Collection[str], note: Callable[[str, bytes], None]) -> Iterator[Item]:
         known = self.base_blobs(owner)
         standing = next(known, None)
         names = (stat.key.removeprefix(f"{owner}/") for stat in self._source.list(f"{owner}/"))
@@ -194,7 +226,7 @@ class BackupWriter:
                     standing = next(known, None)
                 if standing is None or standing.sort != name:
                     lacking.append(name)
-            copied = dict(zip(lacking, self._copy_all([f"{owner}/{name}" for name in lacking]), strict=True))
+            copied = dict(zip(lacking, self._copy_all(owner, lacking, note), strict=True))
             yield from (Item(owner, name, {}) for name in group if copied.get(name, True))
 
     def base_blobs(self, owner: str, *, after: str | None = None, before: str | None = None) -> Iterator[Item]:
@@ -202,10 +234,12 @@ class BackupWriter:
         row = self.base.row(f"{BLOBS_ROW}{owner}")
         return iter(()) if row is None else self.repository.items(owner, row, after=after, before=before)
 
-    def _copy_all(self, keys: list[str]) -> list[bool]:
-        return list(self._pool.map(self._copy, keys) if self._pool else map(self._copy, keys))
+    def _copy_all(self, owner: str, names: list[str], note: Callable[[str, bytes], None]) -> list[bool]:
+        copy = partial(self._copy, owner, note)
+        return list(self._pool.map(copy, names) if self._pool else map(copy, names))
 
-    def _copy(self, key: str) -> bool:
+    def _copy(self, owner: str, note: Callable[[str, bytes], None], name: str) -> bool:
+        key = f"{owner}/{name}"
         try:
             body = self._source.get(key)
         except NotFound:
@@ -214,6 +248,7 @@ class BackupWriter:
             self.fail(key, exc.code, exc.message)
             return False
         self.repository.put_copy(key, body)
+        note(name, body)
         self._report(1)
         return True
 

@@ -9,6 +9,7 @@ import click
 
 from stratalog.backups.backup import back_up
 from stratalog.backups.cut import CutIndex
+from stratalog.backups.failures_of_log import failures_of_log
 from stratalog.backups.format import BackupFailure, BackupManifest
 from stratalog.backups.prune import prune_backups
 from stratalog.backups.repository import BackupRepository
@@ -53,17 +54,21 @@ def backup() -> None:
 @click.option(
     "--anew", is_flag=True, help="Read and write every object. This replaces damaged objects of earlier backups."
 )
-def make(session: Session, to: str, anew: bool) -> None:
+@click.option("--check", is_flag=True, help="List the blobs of unchanged logs and records too, and name the lost ones.")
+def make(session: Session, to: str, anew: bool, check: bool) -> None:
     """Back up the whole store to a folder or to s3://BUCKET/PREFIX. The word `make` may be left out.
 
     The backup does not block writers. The command writes no object that the last backup in this place contains. An
     interrupted backup resumes. The backup contains no queued pushes.
+
+    The command does not look at the blobs of logs and records that are unchanged since the last backup, so it does not
+    notice their loss. With --check it does. To find damaged blobs too, use `stratalog verify`.
     """
     if is_inside(to, session.url):
         reason = "a backup inside the store's own folder would be lost with the store; give another folder"
         raise Invalid(reason, folder=to, store=session.shown_url)
     with _repository(to, create=True) as repository, progress(f"backing up to {to}", None) as step:
-        report = back_up(session.open(), repository, step, anew=anew)
+        report = back_up(session.open(), repository, step, anew=anew, checks_blobs=check)
     manifest = report.manifest
     stored = counted(manifest.logs, "log"), counted(manifest.records, "record"), counted(manifest.blobs, "blob")
     written = f"{counted(report.written_blobs, 'object')} with {size_text(report.written_bytes)} written"
@@ -71,18 +76,19 @@ def make(session: Session, to: str, anew: bool) -> None:
         {**_plain(manifest), "written_blobs": report.written_blobs, "written_bytes": report.written_bytes},
         f"backup {manifest.id}: {', '.join(stored)}; {written}",
     )
-    fail_for_damage(manifest.failures, "not backed up", is_shown=not session.json)
+    fail_for_damage(manifest.failures, "not backed up", manifest.more_failures, is_shown=not session.json)
 
 
 @command("list", example="stratalog backup list /mnt/backups")
 @click.argument("to", metavar="FOLDER|s3://BUCKET/PREFIX")
 def list_(session: Session, to: str) -> None:
-    """List the backups in a folder or bucket, oldest first."""
+    """List the backups in a folder or bucket, oldest first. Damaged manifests are named, and the exit code is 6."""
     with _repository(to) as repository:
-        manifests = repository.manifests()
+        manifests, damaged = repository.intact_manifests()
     rows = ((_plain(manifest), _row(manifest)) for manifest in manifests)
     head = [["id", "begun", "logs", "records", "blobs", ""]]
-    session.answer_list(rows, "no backups yet", head=head, right=[2, 3, 4])
+    session.answer_list(rows, "no intact backup" if damaged else "no backups yet", head=head, right=[2, 3, 4])
+    fail_for_damage(damaged, "damaged", is_shown=True)
 
 
 @command("verify", example="stratalog backup verify /mnt/backups")
@@ -96,8 +102,8 @@ def verify(session: Session, to: str, id: str | None) -> None:
             report = verify_backup(repository, manifest, step)
     histories = counted(report.histories, "history", "histories")
     read = f"{counted(report.objects, 'object')} with {size_text(report.content_bytes)} and {histories}"
-    session.answer(report, f"backup {report.id}: {read} read, {len(report.findings):,} damaged")
-    fail_for_damage(report.findings, "damaged", is_shown=not session.json)
+    session.answer(report, f"backup {report.id}: {read} read, {len(report.findings) + report.more_findings:,} damaged")
+    fail_for_damage(report.findings, "damaged", report.more_findings, is_shown=not session.json)
 
 
 @command("prune", example="stratalog backup prune /mnt/backups --retain 30")
@@ -173,6 +179,7 @@ def _restore_all(
         done = restore_store(source, target, cut, step, lambda: repository.require_backup(manifest.id))
     unreadable = names_without_state(target) if time_ms is not None else []
     failures: list[DamagedPart] = [*done.failures, *_not_held(manifest, source)]
+    more = done.more_failures + manifest.more_failures
     restored = f"{counted(done.logs, 'log')} and {counted(done.records, 'record')}"
     restored += f" of {counted(done.organisations, 'organisation')}"
     if time_ms is not None and not done.logs and not done.records:
@@ -184,12 +191,13 @@ def _restore_all(
             "restored": done,
             "without_state": unreadable,
             "failures": failures,
+            "more_failures": more,
         },
-        f"restored backup {manifest.id} to {session.shown_url}: {restored}, {damage_text(failures)}",
+        f"restored backup {manifest.id} to {session.shown_url}: {restored}, {damage_text(failures, more)}",
     )
     for name in unreadable:
         note(f"{name} has no state of that time, since a version was redacted: restore it with --name at another time")
-    fail_for_damage(failures, "damaged", is_shown=not session.json)
+    fail_for_damage(failures, "damaged", more, is_shown=not session.json)
     if unreadable:
         raise Failed(FAILED)
 
@@ -216,21 +224,22 @@ def _restore_single(
         prefix = require_name(index, organisation, log).prefix
         index = CutIndex(source.environment, prefix=prefix, version=version)
     cut = store_over(index, repository, manifest)
+    require_name(index, organisation, log)  # an unknown log must not make a store
     with progress(f"restoring {name}", None) as step:
         made = restore_log(cut, organisation, log, session.open(create=True), new_name or log, step)
     head = session.open().log(organisation, made.name).head()
-    owner = require_name(index, organisation, log).owner
-    failures = [failure for failure in _not_held(manifest, source) if failure.what.startswith(owner)]
+    failures = failures_of_log(cut.environment, require_name(index, organisation, log), _not_held(manifest, source))
     plain = {
         "backup": manifest.id,
         "name": f"{organisation}/{made.name}",
         "version": head.version,
         "failures": failures,
+        "more_failures": manifest.more_failures,  # some of them may concern this log
     }
     session.answer(
         plain, f"restored {name} of backup {manifest.id} as {organisation}/{made.name}: version {head.version}"
     )
-    fail_for_damage(failures, "damaged", is_shown=not session.json)
+    fail_for_damage(failures, "damaged", manifest.more_failures, is_shown=not session.json)
 
 
 def _is_record(store: Store, organisation: str, name: str) -> bool:
@@ -261,8 +270,12 @@ def _repository(url: str, *, create: bool = False) -> Iterator[BackupRepository]
 
 
 def _not_held(manifest: BackupManifest, backup: Store) -> list[BackupFailure]:
-    """Return the failures of a backup, except those of lost blobs whose copies an earlier backup had made."""
-    return [failure for failure in manifest.failures if backup.environment.blobs.stat(failure.what) is None]
+    """Return the failures of a backup, except those of parts that the backup has whole.
+
+    It has a lost blob if an earlier backup copied the blob.
+    """
+    failures = (failure for failure in manifest.failures if not failure.is_complete)
+    return [failure for failure in failures if backup.environment.blobs.stat(failure.what) is None]
 
 
 def _plain(manifest: BackupManifest) -> dict[str, object]:
@@ -275,11 +288,12 @@ def _plain(manifest: BackupManifest) -> dict[str, object]:
         "records": manifest.records,
         "blobs": manifest.blobs,
         "failures": list(manifest.failures),
+        "more_failures": manifest.more_failures,
     }
 
 
 def _row(manifest: BackupManifest) -> list[str]:
-    failed = f"{len(manifest.failures)} not backed up" if manifest.failures else ""
+    failed = f"{len(manifest.failures) + manifest.more_failures:,} not backed up" if manifest.failures else ""
     counts = [f"{count:,}" for count in (manifest.logs, manifest.records, manifest.blobs)]
     return [manifest.id, local_time(manifest.started_ms), *counts, failed]
 

@@ -80,9 +80,9 @@ def copy(session: Session, source: str, target: str) -> None:
     written = f"{counted(done.items_written, 'item')} and {counted(done.blobs_written, 'blob')} written"
     copied = f"{counted(done.logs, 'log')} and {counted(done.records, 'record')}"
     copied += f" of {counted(done.organisations, 'organisation')}"
-    state = damage_text(done.failures)
+    state = damage_text(done.failures, done.more_failures)
     session.answer(done, f"copied {shown_url(source)} to {shown_url(target)}: {copied}, {written}, {state}")
-    fail_for_damage(done.failures, "damaged", is_shown=not session.json)
+    fail_for_damage(done.failures, "damaged", done.more_failures, is_shown=not session.json)
 
 
 def _print_report(session: Session, report: ReplayReport) -> None:

@@ -26,6 +26,7 @@ from stratalog.errors import (
     StratalogError,
     Unavailable,
 )
+from stratalog.limits import DAMAGED_PARTS_NAMED_MAX, DAMAGED_PARTS_PRINTED_MAX
 
 __all__ = [
     "CONFLICT",
@@ -94,16 +95,22 @@ class Failed(click.ClickException):
         self.code = code
 
 
-def damage_text(parts: Sequence[DamagedPart]) -> str:
-    """Return the result of a comparison: verified, or the number of damaged parts."""
-    return counted(len(parts), "damaged part") if parts else "verified"
+def damage_text(parts: Sequence[DamagedPart], more: int = 0) -> str:
+    """Return the result of a comparison: verified, or the number of damaged parts in ``parts`` and ``more``."""
+    return counted(len(parts) + more, "damaged part") if parts or more else "verified"
 
 
-def fail_for_damage(parts: Sequence[DamagedPart], what: str, *, is_shown: bool) -> None:
-    """Raise Failed if there are damaged parts. Before that, print them as notes if ``is_shown``."""
-    for part in parts if is_shown else ():
+def fail_for_damage(parts: Sequence[DamagedPart], what: str, more: int = 0, *, is_shown: bool) -> None:
+    """Raise Failed if there are damaged parts. Before that, print some of them as notes if ``is_shown``.
+
+    ``more`` is the number of damaged parts that are not in ``parts``.
+    """
+    printed = parts[:DAMAGED_PARTS_PRINTED_MAX] if is_shown else ()
+    for part in printed:
         note(f"{what}: {part.what}: {part.reason}")
-    if parts:
+    if is_shown and (unprinted := len(parts) - len(printed) + more):
+        note(f"{what}: {counted(unprinted, 'more part')}; --json prints at most {DAMAGED_PARTS_NAMED_MAX:,} of all")
+    if parts or more:
         raise Failed(DAMAGED)
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "check_author",
     "check_principal",
     "check_write_id",
+    "decode_events",
     "encode_events",
     "entry_from_item",
     "inline_body",
@@ -143,7 +144,7 @@ def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters |
         return Entry(version, erased.c, erased.a, erased.w, (), erased.p, erased.h, redacted=erased.d)
     stored = read_attributes(item, _Stored, NOUN)
     try:
-        events = _decode_events(stored.b or _stored_body(item, blobs, owner))
+        events = decode_events(stored.b or _stored_body(item, blobs, owner))
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("an item is not an entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
     # An upcaster is the application's code. Its errors are no damage.
@@ -161,7 +162,7 @@ def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
         return None
     try:
         entries = [
-            Entry(version, a["c"], a.get("a", ""), a["w"], _decode_events(a["b"]), a.get("p", ""), a["h"], a["s"])
+            Entry(version, a["c"], a.get("a", ""), a["w"], decode_events(a["b"]), a.get("p", ""), a["h"], a["s"])
             for version, a in enumerate(map(_attributes_of, items), first)
         ]
     except (KeyError, TypeError, msgspec.DecodeError, UnicodeDecodeError):
@@ -196,7 +197,7 @@ def check_write_id(write_id: str) -> str:
     return _bounded(write_id, "write id", WRITE_ID_BYTES_MAX)
 
 
-_decode_events = msgspec.msgpack.Decoder(Annotated[tuple[Event, ...], msgspec.Meta(min_length=1)]).decode
+decode_events = msgspec.msgpack.Decoder(Annotated[tuple[Event, ...], msgspec.Meta(min_length=1)]).decode
 _plain_events = msgspec.msgpack.Decoder(list[_PlainEvent])
 _data_of = attrgetter("data")
 _attributes_of: Callable[[Item], Any] = attrgetter("attributes")

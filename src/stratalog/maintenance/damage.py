@@ -236,37 +236,56 @@ HASHES = {"h", "fh", "ch"}
 HASH_BYTES = (0, 32)
 
 
+class _Shape:
+    """The shape of a kind, prepared once: `shape_fault` runs for each item of a backup and of a verification."""
+
+    def __init__(self, kind: str, required: str, optional: str) -> None:
+        pairs = [dict(pair.split(":") for pair in part.split()) for part in (required, optional)]
+        self.required = frozenset(pairs[0])
+        self.letters = {**pairs[1], **pairs[0]}
+        self.types = {name: TYPES[letter] for name, letter in self.letters.items()}
+        # The values of these attributes are checked too, not only their types.
+        self.checked = frozenset(n for n, letter in self.letters.items() if letter not in "tb" or n in HASHES)
+        self.bodies = frozenset(BODIES.get(kind, "").split())
+
+
 def shape_fault(item: Item) -> str:
     """Return the fault in an item's key or attributes: in their names, types or encoding. Empty if there is no fault.
 
     The values are not compared with other items. An item of a kind that is not in `SHAPES` has no fault.
     """
     kind = item_kind(item)
-    shape = SHAPES.get(kind)
+    shape = _shapes.get(kind)
     if shape is None:
         return ""
     if kind in NUMBERED and not _is_version(item.sort):
         return "the key of the item is not a version"
     if kind in OF_PREFIXES and not PREFIX.fullmatch(item.sort):
         return "the key of the item is not the prefix of a log"
-    required, optional = (dict(pair.split(":") for pair in part.split()) for part in shape)
-    if missing := required.keys() - item.attributes.keys():
-        return f"an item lacks the attribute {min(missing)}"
+    names = item.attributes.keys()
+    if not names >= shape.required:
+        return f"an item lacks the attribute {min(shape.required - names)}"
+    types, checked = shape.types, shape.checked
     for name, value in item.attributes.items():
-        letter = required.get(name) or optional.get(name)
-        if letter is None:
+        type_ = types.get(name)
+        if type_ is None:
             return f"an item has the attribute {name!r}, which its kind does not have"
-        if not isinstance(value, TYPES[letter]):
+        if not isinstance(value, type_):
             return f"the attribute {name} has the wrong type"
-        if letter in RANGES and value not in RANGES[letter]:
-            return f"the attribute {name} is out of range"
-        if letter == "m" and not _decodes(value):
-            return f"the attribute {name} cannot be decoded"
-        if name in HASHES and isinstance(value, bytes) and len(value) not in HASH_BYTES:
-            return f"the attribute {name} is not a hash"
-    bodies = BODIES.get(kind, "").split()
-    if bodies and len(item.attributes.keys() & set(bodies)) != 1:
-        return f"an item must have exactly one of the attributes {', '.join(bodies)}"
+        if name in checked and (fault := _value_fault(shape.letters[name], name, value)):
+            return fault
+    if shape.bodies and len(names & shape.bodies) != 1:
+        return f"an item must have exactly one of the attributes {', '.join(BODIES[kind].split())}"
+    return ""
+
+
+def _value_fault(letter: str, name: str, value: Attribute) -> str:
+    if letter in RANGES and value not in RANGES[letter]:
+        return f"the attribute {name} is out of range"
+    if letter == "m" and not _decodes(value):
+        return f"the attribute {name} cannot be decoded"
+    if name in HASHES and isinstance(value, bytes) and len(value) not in HASH_BYTES:
+        return f"the attribute {name} is not a hash"
     return ""
 
 
@@ -283,3 +302,6 @@ def _decodes(value: Attribute) -> bool:
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
         return False
     return True
+
+
+_shapes = {kind: _Shape(kind, *shape) for kind, shape in SHAPES.items()}

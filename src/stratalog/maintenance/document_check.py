@@ -71,7 +71,7 @@ class DocumentCheck:
 
     def visit(self, entry: Entry) -> None:
         """Read back the large values and arguments that an entry refers to, except recently read values."""
-        for stored in stored_values(entry):
+        for stored in stored_values(entry.events, entry.version):
             for reading in self._values.read_back(stored):
                 if reading.damage is not None and reading.key:
                     fault: Fault = "missing" if reading.damage.is_missing else "damaged"

@@ -8,7 +8,7 @@ reference, and may be interrupted and resumed after any time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
@@ -25,7 +25,7 @@ from stratalog.limits import COLLECT_CHUNKS_SEEN_MAX
 from stratalog.log.app_snapshots import Manifest, app_snapshot_addresses, manifest_of
 from stratalog.log.archive import read_archive
 from stratalog.log.bodies import BodyRef, blob_addresses
-from stratalog.log.entries import Entry, entry_from_item
+from stratalog.log.entries import Event, entry_from_item
 from stratalog.log.environment import Environment
 from stratalog.log.family_members import depth_of
 from stratalog.log.names import read_name
@@ -36,7 +36,7 @@ from stratalog.ports.index import Item
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import Leaf, Node, Root
 
-__all__ = ["Marking", "Reached"]
+__all__ = ["Marking", "Reached", "references_in"]
 
 
 class Reached(msgspec.Struct, array_like=True):
@@ -76,7 +76,9 @@ class Marking:
         seen: set[bytes],
         step: Callable[[], None],
         fail: Callable[[StratalogError], None] = _raise,
+        references_of: Callable[[BodyRef], Sequence[ValueReference] | None] = lambda body: None,
     ) -> None:
+        """``references_of`` returns the references in an entry's body if the caller knows them; else None."""
         self.reached = reached
         self._environment = environment
         self._owner = owner
@@ -84,6 +86,7 @@ class Marking:
         self._seen = seen
         self._step = step
         self._fail = fail
+        self._references_of = references_of
         self._chunks = Chunks(environment.blobs, owner)
         self._manifests: set[tuple[str, bytes]] = set()
 
@@ -174,7 +177,8 @@ class Marking:
         if external is not None:
             self._mark_body("bodies", _decode_ref(external))
         try:
-            for reference in self._references_in(item):
+            known = None if external is None else self._references_of(_decode_ref(external))
+            for reference in self._references_in(item) if known is None else known:
                 self._mark_body(reference.folder, reference.body)
         except (Corrupt, NotFound) as exc:
             self._fail(exc)
@@ -186,7 +190,7 @@ class Marking:
         """
         entry = entry_from_item(item, self._environment.blobs, self._owner)
         try:
-            return [reference for stored in stored_values(entry) if (reference := _reference(stored)) is not None]
+            return list(references_in(entry.events, entry.version))
         except Corrupt:
             prefix = item.partition.rpartition("/")[0]
             record = read_name(self._environment.index, *split_prefix(prefix))
@@ -264,15 +268,20 @@ def _reference(stored: bytes) -> ValueReference | None:
     return as_reference(stored) if stored else None
 
 
-def stored_values(entry: Entry) -> Iterator[bytes]:
+def references_in(events: Iterable[Event], version: int) -> Iterator[ValueReference]:
+    """Yield the references in the events of entry ``version``. Raises Corrupt for a commit of another form."""
+    return (reference for stored in stored_values(events, version) if (reference := _reference(stored)) is not None)
+
+
+def stored_values(events: Iterable[Event], version: int) -> Iterator[bytes]:
     """Yield the stored values in a document's entry: the patch's values, and the large arguments of the mutations.
 
     Raises Corrupt for a commit of another form.
     """
-    for event in entry.events:
+    for event in events:
         if event.type != COMMIT:
             continue
-        commit = commit_of(event, entry.version)
+        commit = commit_of(event, version)
         yield from (change.value for change in commit.patch if change.value is not None)
         for recorded in commit.mutations:
             if recorded.payload is not None:

@@ -44,6 +44,7 @@ from stratalog.keys import (
     snapshots_partition,
     split_prefix,
 )
+from stratalog.limits import DAMAGED_PARTS_NAMED_MAX
 from stratalog.log.directory import LOGS, RECORDS, directory_put, list_directory, list_organisations, organisation_put
 from stratalog.log.family_members import depth_of
 from stratalog.log.head import find_head
@@ -70,6 +71,7 @@ class CopyReport(msgspec.Struct, frozen=True):
     """The numbers of organisations, logs and records compared, and of the items and blobs that this run wrote.
 
     ``failures`` are the damaged blobs, logs and records of the source that were found; the copy has the same damage.
+    ``more_failures`` is the number of failures after `DAMAGED_PARTS_NAMED_MAX`, which are not in ``failures``.
     """
 
     organisations: int
@@ -78,6 +80,7 @@ class CopyReport(msgspec.Struct, frozen=True):
     items_written: int
     blobs_written: int
     failures: tuple[MaintenanceFailure, ...] = ()
+    more_failures: int = 0
 
 
 def copy_store(source: Store, target: Store, progress: Progress | None = None) -> CopyReport:
@@ -92,13 +95,19 @@ def copy_store(source: Store, target: Store, progress: Progress | None = None) -
     or an item of the source is damaged, and the errors of the ports.
     """
     failures: dict[MaintenanceFailure, None] = {}
+    more = 0
 
     def fail(what: str, error: StratalogError) -> None:
-        failures[MaintenanceFailure.of(what, error)] = None
+        nonlocal more
+        failure = MaintenanceFailure.of(what, error)
+        if failure in failures or len(failures) < DAMAGED_PARTS_NAMED_MAX:
+            failures[failure] = None
+        else:
+            more += 1
 
     with Mirror(source.environment, target.environment, progress or (lambda count: None), fail) as mirror:
         report = _Copy(mirror, fail, SavedPosition(target.environment, failures)).run()
-    return msgspec.structs.replace(report, failures=tuple(failures))
+    return msgspec.structs.replace(report, failures=tuple(failures), more_failures=more)
 
 
 class _Log(msgspec.Struct, frozen=True):

@@ -233,7 +233,7 @@ def _read_values(document: Document, rebuilt: Verified) -> None:
     """
     read: set[bytes] = set()
     for entry in document.log.read(rebuilt.start, rebuilt.version):
-        for stored in stored_values(entry):
+        for stored in stored_values(entry.events, entry.version):
             if (reference := as_reference(stored)) is not None and reference.content_hash not in read:
                 document.values.load(stored)
                 read.add(reference.content_hash)

@@ -7,11 +7,11 @@ from typing import Protocol
 
 import msgspec
 
-from stratalog.codec import sha256
+from stratalog.codec import Codec, sha256, unpack
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
 from stratalog.limits import BLOB_BYTES_MAX, BLOB_KEY_BYTES_MAX
 
-__all__ = ["BlobStat", "Blobs", "check_put", "key_hash", "verified"]
+__all__ = ["BlobStat", "Blobs", "check_put", "key_hash", "unpacked", "verified"]
 
 
 class BlobStat(msgspec.Struct, frozen=True):
@@ -104,3 +104,12 @@ def verified(key: str, body: bytes) -> bytes:
     if sha256(body) != key_hash(key):
         raise Corrupt("a blob's bytes do not have the hash in its key", key=key)
     return body
+
+
+def unpacked(key: str, codec: Codec, data: bytes) -> bytes:
+    """Return the verified content of a blob that is stored as ``data``. Raises Corrupt, which names the key."""
+    try:
+        body = unpack(codec, data, BLOB_BYTES_MAX)
+    except Corrupt as exc:
+        raise Corrupt(exc.message, **{**exc.details, "key": key}) from exc
+    return verified(key, body)
