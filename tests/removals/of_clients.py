@@ -319,7 +319,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/client/test_live.py::test_a_ping_without_an_answer_ends_the_connection_and_logs_nothing",),
     ),
     Removal(
-        "B850",
+        "B820",
         (
             Edit(
                 "src/stratalog/web/client/pushDecision.js",

@@ -180,12 +180,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B820",
+        "B806",
         (Edit("src/stratalog/cli/backups.py", " if not failure.is_complete)", ")"),),
         (f"{CLI_BACKUPS}::test_a_restore_of_a_part_that_the_backup_has_whole_exits_with_0",),
     ),
     Removal(
-        "B821",
+        "B807",
         (
             Edit(
                 "src/stratalog/backups/failures_of_log.py",
@@ -196,22 +196,22 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{CLI_BACKUPS}::test_a_restore_of_one_log_reports_only_the_lost_blobs_that_this_log_needs",),
     ),
     Removal(
-        "B822",
+        "B808",
         (Edit(BACKED_UP_FAMILY, "copy_blobs(owner, COLLECTING, bodies.note)", "copy_blobs(owner, COLLECTING)"),),
         (f"{LOST_BLOBS}::test_a_backup_reads_each_entry_body_once_and_none_again_after_a_collection_of_bodies",),
     ),
     Removal(
-        "B822",
+        "B808",
         (Edit(REFERENCES, "            bodies.add_base(catalogue, owner)\n", "            pass\n"),),
         (f"{LOST_BLOBS}::test_a_backup_reads_each_entry_body_once_and_none_again_after_a_collection_of_bodies",),
     ),
     Removal(
-        "B822",
+        "B808",
         (Edit(REFERENCES, " and gone <= NO_VALUES", ""),),
         (f"{LOST_BLOBS}::test_a_value_that_is_lost_while_another_is_collected_is_named",),
     ),
     Removal(
-        "B823",
+        "B809",
         (
             Edit(
                 "src/stratalog/backups/writer.py",
@@ -222,17 +222,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{LOST_BLOBS}::{MANY_LOST}",),
     ),
     Removal(
-        "B823",
+        "B809",
         (Edit("src/stratalog/cli/program.py", "parts[:DAMAGED_PARTS_PRINTED_MAX] if", "parts if"),),
         (f"{CLI_BACKUPS}::test_a_backup_command_prints_some_damaged_parts_and_the_number_of_the_others",),
     ),
     Removal(
-        "B824",
+        "B810",
         (Edit("src/stratalog/backups/writer.py", " and not self._checks_blobs", ""),),
         (f"{LOST_BLOBS}::test_a_backup_that_checks_blobs_names_the_lost_blobs_of_what_is_unchanged",),
     ),
     Removal(
-        "B825",
+        "B811",
         (
             Edit(
                 "src/stratalog/cli/backups.py",
@@ -243,7 +243,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{CLI_BACKUPS}::test_a_restore_of_a_log_that_the_backup_does_not_have_makes_no_store",),
     ),
     Removal(
-        "B826",
+        "B812",
         (
             Edit(
                 "src/stratalog/backups/backup.py",
@@ -254,7 +254,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{CLI_BACKUPS}::test_a_damaged_manifest_is_named_and_hides_no_other_backup_and_a_backup_is_made_anew",),
     ),
     Removal(
-        "B826",
+        "B812",
         (
             Edit(
                 REPOSITORY,
@@ -266,7 +266,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{CLI_BACKUPS}::test_a_damaged_manifest_is_named_and_hides_no_other_backup_and_a_backup_is_made_anew",),
     ),
     Removal(
-        "B827",
+        "B813",
         (Edit("src/stratalog/ports/blobs.py", '**{**exc.details, "key": key}', "**exc.details"),),
         (f"{CLI_BACKUPS}::test_a_damaged_copy_of_a_blob_is_named_by_its_key",),
     ),

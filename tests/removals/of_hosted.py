@@ -101,7 +101,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/postgres/test_sessions.py::test_a_failed_transaction_logs_nothing",),
     ),
     Removal(
-        "B817",
+        "B803",
         (
             Edit(
                 "src/stratalog/backends/sqs.py",
@@ -114,7 +114,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B818",
+        "B804",
         (
             Edit(
                 "src/stratalog/backends/boto.py",
@@ -126,7 +126,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("ValueError",),
     ),
     Removal(
-        "B819",
+        "B805",
         (Edit("src/stratalog/backends/sqs.py", "    if not is_decimal(text):\n", "    if not text:\n"),),
         ("tests/cloud/test_sqs_failures.py::test_a_receive_whose_count_is_no_number_is_unavailable",),
         raises=("ValueError",),

@@ -91,7 +91,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/simulation/test_faults.py::test_an_index_is_restored_across_a_commit_of_blobs_alone",),
     ),
     Removal(
-        "B830",
+        "B814",
         (Edit("bench/appends.py", '{**data, "amount": turn}', "data"),),
         ("tests/test_bench.py::test_each_mutation_of_the_benchmark_changes_a_value",),
     ),

@@ -477,12 +477,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/log/test_damaged_segments.py::test_a_kept_version_whose_segment_record_is_lost_is_damage",),
     ),
     Removal(
-        "B800",
+        "B794",
         (Edit("src/stratalog/log/plan.py", "snapshot.writes(version, created_ms, before)", "[]"),),
         ("tests/log/test_prepared_snapshots.py::test_one_commit_stores_the_entry_and_its_snapshot",),
     ),
     Removal(
-        "B801",
+        "B795",
         (Edit(HEAD, "for _ in range(LOOKS_MAX):", "for _ in range(1000):"),),
         (
             "tests/log/test_slow_reads.py::test_the_head_and_an_entry_beyond_it_are_unavailable_if_each_read_is_too_slow",

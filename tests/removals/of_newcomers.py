@@ -195,7 +195,7 @@ REMOVALS = (
         ("apps/sheet/tests/test_commands.py::test_an_export_to_a_dash_is_written_to_standard_output",),
     ),
     Removal(
-        "B840",
+        "B815",
         (
             Edit("src/stratalog/protocol/mutators.py", "    if result is None:\n", "    if True:\n"),
             Edit(
@@ -211,7 +211,7 @@ REMOVALS = (
         ),
     ),
     Removal(
-        "B841",
+        "B816",
         (
             Edit(CLI_SESSION, "if not args and not ctx.resilient_parsing:", "if False:"),
             Edit(CLI_SESSION, "get_short_help_str(SUMMARY_CHARACTERS_MAX)", "get_short_help_str()"),
@@ -222,7 +222,7 @@ REMOVALS = (
         ),
     ),
     Removal(
-        "B842",
+        "B817",
         (
             Edit("src/stratalog/maintenance/signed_note.py", "if text.lstrip().startswith(PRIVATE):", "if False:"),
             Edit("src/stratalog/cli/verification.py", 'if text.count("+") < PLUS_SIGNS_OF_KEY:', "if False:"),
@@ -230,7 +230,7 @@ REMOVALS = (
         ("tests/cli/test_commands.py::test_a_wrong_key_for_a_checkpoint_is_refused_with_the_right_one",),
     ),
     Removal(
-        "B843",
+        "B818",
         (
             Edit("src/stratalog/cli/backups.py", "if is_inside(to, session.url):", "if False:"),
             Edit("src/stratalog/cli/copies.py", "if is_inside(target, source):", "if False:"),
@@ -241,7 +241,7 @@ REMOVALS = (
         ),
     ),
     Removal(
-        "B844",
+        "B819",
         (Edit("src/stratalog/records/content.py", "if callable(read) else body\n", "if False else body\n"),),
         ("tests/records/test_bodies.py::test_a_file_without_line_breaks_is_read_in_pieces_of_limited_size",),
     ),

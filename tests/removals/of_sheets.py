@@ -797,12 +797,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_forgotten.py::test_a_restore_writes_nothing_if_no_engine_can_compute_its_state",),
     ),
     Removal(
-        "B800",
+        "B794",
         (Edit(f"{SHEET}/sheet.py", "state.snapshot_after(at) if state else None", "None"),),
         (f"{TESTS}/test_forgotten.py::test_a_restore_commits_its_snapshot_together_with_its_entry",),
     ),
     Removal(
-        "B800",
+        "B794",
         (Edit(f"{SHEET}/snapshot_versions.py", "(newest is None or seals_later)", "newest is None"),),
         (f"{TESTS}/test_forgotten.py::test_maintenance_reads_no_entry_of_a_short_sheet",),
     ),
@@ -820,12 +820,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B851",
+        "B821",
         (Edit(f"{WEB}/retitle.js", 'event.key === "Escape" && !input.readOnly', 'event.key === "Escape"'),),
         (story("escapeDoesNotHideATitleThatIsBeingSaved"),),
     ),
     Removal(
-        "B852",
+        "B822",
         (Edit(f"{WEB}/retitle.js", "        if (document.activeElement !== input) end();\n", ""),),
         (story("aTitleFieldThatTheUserLeavesDuringAFailingSaveCloses"),),
     ),

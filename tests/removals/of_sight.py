@@ -17,32 +17,32 @@ def catalogue_story(name: str) -> str:
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B870",
+        "B824",
         (Edit(f"{WEB}/edit.css", "grid-area: 2 / 2 / auto / -1; height", "grid-area: 2 / 2; height"),),
         (story("theThumbOfTheSliderFollowsTheMouse"),),
     ),
     Removal(
-        "B871",
+        "B825",
         (Edit(f"{WEB}/timeline.js", "    if (this.at === null) this.facts = null;\n", ""),),
         (story("theFactsOfTheNewestVersionAreNotShownForAnEarlierVersion"),),
     ),
     Removal(
-        "B871",
+        "B825",
         (Edit(f"{WEB}/timeline.js", 'facts.textContent = "Opening…"', 'facts.textContent = ""'),),
         (story("theFactsOfTheNewestVersionAreNotShownForAnEarlierVersion"),),
     ),
     Removal(
-        "B872",
+        "B826",
         (Edit(f"{WEB}/edit.js", 'find(".home").href = homeOf(organisation);', 'find(".home").href = "/web/sheet/";'),),
         (story("theLinkToAllSheetsKeepsTheOrganisation"),),
     ),
     Removal(
-        "B873",
+        "B827",
         (Edit(f"{WEB}/home.js", "  if (importing) hint(importing);\n  else if", "  if"),),
         (story("aRunningImportIsShownAboveALongList"),),
     ),
     Removal(
-        "B873",
+        "B827",
         (
             Edit(f"{WEB}/index.html", '<p id="hint" class="late"', '<p class="late"'),
             Edit(f"{WEB}/index.html", "</ol>\n", '</ol>\n      <p id="hint" role="status"></p>\n'),
@@ -50,22 +50,22 @@ REMOVALS: tuple[Removal, ...] = (
         (story("aRunningImportIsShownAboveALongList"),),
     ),
     Removal(
-        "B874",
+        "B828",
         (Edit(CATALOGUE, "  scrollTo(0, 0);\n", '  find("#work").scrollIntoView();\n'),),
         (catalogue_story("aClosedWorkReturnsToItsLineInTheListOnANarrowScreen"),),
     ),
     Removal(
-        "B874",
+        "B828",
         (Edit(CATALOGUE, '  (line ?? find("#search")).focus({ preventScroll: true });\n', ""),),
         (catalogue_story("aClosedWorkReturnsToItsLineInTheListOnANarrowScreen"),),
     ),
     Removal(
-        "B875",
+        "B829",
         (Edit(CATALOGUE, '    find("#list").replaceChildren();\n', ""),),
         (catalogue_story("aFailedSearchShowsItsErrorInPlaceOfEarlierResults"),),
     ),
     Removal(
-        "B876",
+        "B830",
         (
             Edit(
                 "examples/demo_sync.py",
@@ -76,17 +76,17 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/test_demo.py::test_a_sync_demo_continues_an_interrupted_import_and_keeps_changes",),
     ),
     Removal(
-        "B877",
+        "B831",
         (Edit(f"{WEB}/edit.js", ".catch(complainOfOriginal)", ".catch(complain)"),),
         (story("aSheetThatWasNotImportedHasNoOriginalFile"),),
     ),
     Removal(
-        "B878",
+        "B832",
         (Edit(f"{WEB}/home.js", "document.hidden || running || refresh()", "document.hidden || refresh()"),),
         (story("aSlowListOfSheetsIsRequestedOnce"),),
     ),
     Removal(
-        "B879",
+        "B833",
         (Edit(f"{WEB}/home.js", 'if (isRetitling || find(".menu")) return;', "if (isRetitling) return;"),),
         (story("aRefreshOfTheListLeavesAnOpenMenu"),),
     ),

@@ -597,7 +597,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_verification.py::test_a_record_that_lost_all_kept_versions_is_reported",),
     ),
     Removal(
-        "B810",
+        "B796",
         (
             Edit(
                 "src/stratalog/ports/stored_attributes.py",
@@ -611,12 +611,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B811",
+        "B797",
         (Edit("src/stratalog/documents/fold.py", "                check_form(event, entry.version)\n", ""),),
         ("tests/maintenance/test_damaged_values.py::test_a_commit_of_another_form_is_damage_of_its_version",),
     ),
     Removal(
-        "B812",
+        "B798",
         (
             Edit(
                 "src/stratalog/log/entries.py",
@@ -628,7 +628,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_damaged_values.py::test_an_error_of_an_upcaster_is_no_damage",),
     ),
     Removal(
-        "B812",
+        "B798",
         (
             Edit(
                 "src/stratalog/log/verification.py",
@@ -640,7 +640,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("AttributeError",),
     ),
     Removal(
-        "B813",
+        "B799",
         (
             Edit(
                 "src/stratalog/cli/records.py",
@@ -653,7 +653,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B814",
+        "B800",
         (
             Edit(
                 "src/stratalog/maintenance/inspection.py",
@@ -667,7 +667,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("NotFound",),
     ),
     Removal(
-        "B815",
+        "B801",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/history.py",
@@ -681,12 +681,12 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("VersionForgotten",),
     ),
     Removal(
-        "B815",
+        "B801",
         (Edit("src/stratalog/cli/history.py", "above_floor(opened.log, read)", "read(opened.log.floor())"),),
         ("tests/cli/test_commands.py::test_versions_are_listed_although_the_floor_rises_meanwhile",),
     ),
     Removal(
-        "B816",
+        "B802",
         (Edit("src/stratalog/cli/inspection.py", "if is_finished or repaired or remaining:", "if True:"),),
         ("tests/cli/test_commands.py::test_an_error_before_any_result_of_a_repair_is_the_whole_answer",),
     ),

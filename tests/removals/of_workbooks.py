@@ -378,17 +378,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}::test_an_extension_of_a_text_style_is_left_out_of_the_style_and_of_its_copy",),
     ),
     Removal(
-        "B860",
+        "B823",
         (Edit(f"{SHEET}/xlsx_parts.py", 'for sign in "hs["', 'for sign in "hs"'),),
         (f"{IMPORT}::test_durations_and_times_of_the_1904_date_system_are_not_converted",),
     ),
     Removal(
-        "B860",
+        "B823",
         (Edit(f"{SHEET}/xlsx_parts.py", r"\[(?!(?:h+|m+|s+)\])[^\]]*\]", r"\[[^\]]*\]"),),
         (f"{IMPORT}::test_durations_and_times_of_the_1904_date_system_are_not_converted",),
     ),
     Removal(
-        "B860",
+        "B823",
         (Edit(f"{SHEET}/xlsx_parts.py", "*range(27, 32), *range(34, 37)", "*range(27, 37)"),),
         (f"{IMPORT}::test_durations_and_times_of_the_1904_date_system_are_not_converted",),
     ),
