@@ -90,4 +90,14 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{WEB}/home.js", 'if (isRetitling || find(".menu")) return;', "if (isRetitling) return;"),),
         (story("aRefreshOfTheListLeavesAnOpenMenu"),),
     ),
+    Removal(
+        "B920",
+        (Edit(f"{WEB}/home.js", '  if (importing) throw new Error("Import one file at a time.");\n', ""),),
+        (story("aRunningImportIsShownAboveALongList"),),
+    ),
+    Removal(
+        "B920",
+        (Edit(f"{WEB}/home.js", "  hint(importing);\n  toast", '  hint(importing = "");\n  toast'),),
+        (story("aRunningImportIsShownAboveALongList"),),
+    ),
 )
