@@ -77,7 +77,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B831",
-        (Edit(f"{WEB}/edit.js", ".catch(complainOfOriginal)", ".catch(complain)"),),
+        (Edit(f"{WEB}/edit.js", '    if (error.code !== "not-found") throw error;\n', "    throw error;\n"),),
         (story("aSheetThatWasNotImportedHasNoOriginalFile"),),
     ),
     Removal(

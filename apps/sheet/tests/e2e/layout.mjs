@@ -1,7 +1,7 @@
 // Stories of the layout of the pages: controls keep their places, and messages are in view.
 
 import assert from "node:assert/strict";
-import { make, open, person } from "./people.mjs";
+import { isNotified, make, open, person, send } from "./people.mjs";
 
 /** Whether the window shows an element completely. This runs in the page. */
 function isInWindow(element) {
@@ -129,6 +129,10 @@ export const layout = ({ url, story }) => ({
     await open(page, url, story);
     await page.click("#more");
     await page.click("text=Download the original file");
-    await page.getByText("This sheet was not made from a file.").waitFor();
+    await isNotified(page, "This sheet was not made from a file.");
+    await page.click("#more");
+    await send(url, story, "DELETE", "/");
+    await page.click("text=Download the original file");
+    await isNotified(page, "Not found.");
   },
 });
