@@ -77,7 +77,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B831",
-        (Edit(f"{WEB}/edit.js", ".catch(complainOfOriginal)", ".catch(complain)"),),
+        (Edit(f"{WEB}/edit.js", '    if (error.code !== "not-found") throw error;\n', "    throw error;\n"),),
         (story("aSheetThatWasNotImportedHasNoOriginalFile"),),
     ),
     Removal(
@@ -89,5 +89,15 @@ REMOVALS: tuple[Removal, ...] = (
         "B833",
         (Edit(f"{WEB}/home.js", 'if (isRetitling || find(".menu")) return;', "if (isRetitling) return;"),),
         (story("aRefreshOfTheListLeavesAnOpenMenu"),),
+    ),
+    Removal(
+        "B920",
+        (Edit(f"{WEB}/home.js", '  if (importing) throw new Error("Import one file at a time.");\n', ""),),
+        (story("aRunningImportIsShownAboveALongList"),),
+    ),
+    Removal(
+        "B920",
+        (Edit(f"{WEB}/home.js", "  hint(importing);\n  toast", '  hint(importing = "");\n  toast'),),
+        (story("aRunningImportIsShownAboveALongList"),),
     ),
 )

@@ -97,6 +97,16 @@ def test_durations_and_times_of_the_1904_date_system_are_not_converted(sheets: S
     assert shown == [1.5, 1.5, 1.5, 1.5, 1463.5, 1.5, 1.5]
 
 
+def test_a_literal_semicolon_hides_no_date_of_the_1904_date_system(sheets: Sheets) -> None:
+    codes = ("&quot;;&quot;yyyy", "\\;yyyy", "0;yyyy")
+    formats = "".join(f'<numFmt numFmtId="{200 + n}" formatCode="{code}"/>' for n, code in enumerate(codes))
+    styles = "".join(f'<xf numFmtId="{200 + n}"/>' for n in range(len(codes)))
+    styles = f'<numFmts>{formats}</numFmts><cellXfs><xf numFmtId="0"/>{styles}</cellXfs>'
+    cells = [f'<c r="{column}1" s="{n}"><v>1.5</v></c>' for n, column in enumerate("ABC", 1)]
+    book = package({"S": rows(*cells)}, styles=styles, workbook='<workbookPr date1904="1"/><sheets/>')
+    assert values(opened(sheets, book), "A1", "B1", "C1") == [1463.5, 1463.5, 1.5]
+
+
 def test_defined_names_and_table_references_evaluate_to_their_values(sheets: Sheets) -> None:
     book = openpyxl.Workbook()
     first = book.active

@@ -150,7 +150,7 @@ def test_the_first_rows_determine_the_columns_and_different_columns_are_refused(
     before = table.version
     with pytest.raises(Invalid, match="another type in the table; no type holds both"):
         bring(table, data_files, 2, ["seven"])
-    with pytest.raises(Invalid, match="a column that the table lacks; --add-columns or add_columns adds it"):
+    with pytest.raises(Invalid, match="the table lacks; --add-columns, in Python add_columns=True, adds it"):
         ingest(table, data_files, pa.table({"id": [2], "value": [8], "more": [0.5]}))
     with pytest.raises(Invalid, match="two columns of the rows have one name"):
         ingest(table, data_files, pa.table([[2], [8], [9]], names=["id", "value", "value"]))
@@ -167,7 +167,7 @@ def test_columns_are_added_and_widened_on_request(tmp_path: Path) -> None:
     table, data_files = made(tmp_path)
     bring(table, data_files, 1, pa.array([2**31 - 1], pa.int32()))
     old = table.version
-    with pytest.raises(Invalid, match="--widen or widen widens it to int64"):
+    with pytest.raises(Invalid, match="--widen, in Python widen=True, makes it int64"):
         bring(table, data_files, 2, [2**40])
     bring(table, data_files, 2, [2**40], widen=True)
     ingest(table, data_files, pa.table({"id": [3], "value": [1], "note": ["new"]}), add_columns=True)

@@ -248,7 +248,7 @@ class Local:
             if elsewhere and self.client not in pulled.last:
                 # The pull comes from another document. That document may be a copy with this client's effects but
                 # without its last number. So the client must not send that document a mutation that may be committed.
-                # The document may also lack a mutation that the former one confirmed, so that becomes unknown.
+                # It may also lack a mutation that the former document confirmed: such a mutation becomes unknown.
                 connection.execute("UPDATE pending SET answer = '' WHERE answer IN ('applied', 'seen')")
                 return self._reset(connection, ())
             lost = self._lose(connection, pulled)

@@ -336,7 +336,7 @@ def _shows_day(code: str) -> bool:
 
     ``m`` means months, except beside hours or seconds, or in a duration such as ``[mm]``, where it means minutes.
     """
-    plain = LITERAL.sub("", code.partition(";")[0]).lower()
+    plain = LITERAL.sub("", code).partition(";")[0].lower()
     return "d" in plain or "y" in plain or ("m" in plain and not any(sign in plain for sign in "hs["))
 
 

@@ -1,7 +1,7 @@
 // Stories of the layout of the pages: controls keep their places, and messages are in view.
 
 import assert from "node:assert/strict";
-import { make, open, person } from "./people.mjs";
+import { isNotified, make, open, person, send } from "./people.mjs";
 
 /** Whether the window shows an element completely. This runs in the page. */
 function isInWindow(element) {
@@ -81,6 +81,11 @@ export const layout = ({ url, story }) => ({
     });
     await page.waitForSelector("#earlier", { state: "detached" });
     assert.ok(await message.evaluate(isInWindow));
+    for (const name of ["b.csv", "b.txt"]) {
+      await page.setInputFiles("#file", { name, mimeType: "text/csv", buffer: Buffer.from("2") });
+      await page.getByText(name === "b.csv" ? "Import one file at a time." : "neither .xlsx nor .csv").waitFor();
+      assert.equal(await message.count(), 1);
+    }
     fail();
     await page.getByText("The server cannot be reached.").waitFor();
     assert.equal(await message.count(), 0);
@@ -124,6 +129,10 @@ export const layout = ({ url, story }) => ({
     await open(page, url, story);
     await page.click("#more");
     await page.click("text=Download the original file");
-    await page.getByText("This sheet was not made from a file.").waitFor();
+    await isNotified(page, "This sheet was not made from a file.");
+    await page.click("#more");
+    await send(url, story, "DELETE", "/");
+    await page.click("text=Download the original file");
+    await isNotified(page, "Not found.");
   },
 });

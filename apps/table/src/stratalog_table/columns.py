@@ -133,7 +133,7 @@ def joined(
         if mine is None:
             if not add:
                 raise Invalid(
-                    "the rows have a column that the table lacks; --add-columns or add_columns adds it",
+                    "the rows have a column that the table lacks; --add-columns, in Python add_columns=True, adds it",
                     column=column.name,
                     type=type_text(column.type),
                 )
@@ -141,7 +141,9 @@ def joined(
         elif not holds(mine, column.type) or mine == "null":
             wider = widened(mine, column.type)
             if wider is None or not (widen or mine == "null"):
-                advice = "no type holds both" if wider is None else f"--widen or widen widens it to {type_text(wider)}"
+                advice = "no type holds both"
+                if wider is not None:
+                    advice = f"--widen, in Python widen=True, makes it {type_text(wider)}"
                 raise Invalid(
                     f"a column has another type in the table; {advice}",
                     column=column.name,

@@ -376,21 +376,25 @@ function shareItems() {
     ],
     [at === null ? "Download as .xlsx" : `Download version ${at}`, () => does.download(at).catch(complain)],
     ["Download this tab as .csv", () => does.downloadCsv(at).catch(complain)],
-    ["Download the original file", () => downloadOriginal().catch(complainOfOriginal)],
+    ["Download the original file", () => downloadOriginal().catch(complain)],
     ["Make a copy", () => does.copy(at ?? workbook.version).catch(complain)],
   ];
 }
 
 async function downloadOriginal() {
-  const file = await server.download(server.path(name, "/original.xlsx"));
-  save(file, file.name);
+  try {
+    const file = await server.download(server.path(name, "/original.xlsx"));
+    save(file, file.name);
+  } catch (error) {
+    if (error.code !== "not-found") throw error;
+    await server.get(server.path(name, "/")); // throws if the sheet itself does not exist any more
+    toast("This sheet was not made from a file.");
+  }
 }
 
 const initials = (text) => (text.match(/(?<!\p{L})\p{L}/gu) ?? ["?"]).slice(0, 2).join("").toUpperCase();
 const signed = () => `?author=${encodeURIComponent(me.name)}`;
 const complain = (error) => toast(sentence(error), true);
-const complainOfOriginal = (error) =>
-  error.code === "not-found" ? toast("This sheet was not made from a file.") : complain(error);
 
 begin().catch((error) => {
   if (askForToken(error)) return;

@@ -151,12 +151,18 @@ async function begin() {
 async function take(file) {
   if (!/\.(xlsx|csv)$/i.test(file.name)) throw new Error(`“${file.name}” is neither .xlsx nor .csv.`);
   if (file.size > FILE_BYTES_MAX) throw new Error(`“${file.name}” is larger than ${FILE_BYTES_MAX / 2 ** 20} MiB.`);
+  // The page of the first imported sheet replaces this page, so a second import would be interrupted.
+  if (importing) throw new Error("Import one file at a time.");
   importing = `Importing ${file.name}…`;
   hint(importing);
   const name = freshName(file.name.replace(/\.(xlsx|csv)$/i, ""));
-  await server.upload(server.path(name, "/import"), { file: file.name, author: ownName() }, file);
-  const { findings } = await server.get(server.path(name, "/import-report"));
-  if (findings.length) await showFindings(`“${file.name}” was imported with these differences`, findings);
+  try {
+    await server.upload(server.path(name, "/import"), { file: file.name, author: ownName() }, file);
+    const { findings } = await server.get(server.path(name, "/import-report"));
+    if (findings.length) await showFindings(`“${file.name}” was imported with these differences`, findings);
+  } finally {
+    importing = "";
+  }
   location.href = addressOf(organisation, name);
 }
 
@@ -167,7 +173,7 @@ function hint(text, isBad = false) {
 }
 
 function complain(error) {
-  importing = "";
+  hint(importing);
   toast(sentence(error), true);
   show();
 }
