@@ -285,7 +285,10 @@ def stored_values(events: Iterable[Event], version: int) -> Iterator[bytes]:
         yield from (change.value for change in commit.patch if change.value is not None)
         for recorded in commit.mutations:
             if recorded.payload is not None:
-                args = decode(recorded.args)
+                try:
+                    args = decode(recorded.args)
+                except RecursionError as exc:
+                    raise Corrupt("the arguments of a mutation are nested too deeply", version=version) from exc
                 yield from map(encode, args.values() if isinstance(args, dict) else [args])
 
 
