@@ -18,7 +18,7 @@ from stratalog.log import create_log
 from stratalog.log.verification import verify_log
 from stratalog.maintenance.checkpoint import checkpoints_of
 from stratalog.maintenance.damage import item_key, item_kind
-from stratalog.maintenance.marks import stored_values
+from stratalog.maintenance.marks import Marking, Reached, stored_values
 from stratalog.maintenance.verification import HistoryName, verify_history
 from stratalog.ports.index import Item
 from stratalog.worker.attempt_record import read_attempts
@@ -210,6 +210,18 @@ def test_an_entry_that_is_nested_too_deeply_is_damage(depth: int, expected: type
         errors = errors_of(store, item, {"b": body})
     assert any(isinstance(error, expected) for error in errors)
     assert all(isinstance(error, StratalogError) for error in errors)
+
+
+@pytest.mark.parametrize("pointer", [7, "text", b"", b"bytes", encode(7), encode([b"address", 1, 2])])
+def test_a_pointer_of_an_entry_to_a_body_of_another_form_is_damage_for_a_marking(pointer: Any) -> None:
+    with full_store("memory:") as store:
+        item = next(item for item in stored_items(store) if item_kind(item) == "entry" and "x" in item.attributes)
+        damaged = Item(item.partition, item.sort, {**item.attributes, "x": pointer})
+        failures: list[StratalogError] = []
+        owner = store.log("acme", "events").record.owner
+        marking = Marking(store.environment, owner, lambda key: None, Reached(), set(), lambda: None, failures.append)
+        marking.mark_item(damaged)
+        assert [named_by(failure) for failure in failures] == [item_key(item.partition, item.sort)]
 
 
 def test_arguments_that_are_nested_too_deeply_are_damage() -> None:
