@@ -213,7 +213,7 @@ def test_an_entry_that_is_nested_too_deeply_is_damage(depth: int, expected: type
 
 
 @pytest.mark.parametrize("pointer", [7, "text", b"", b"bytes", encode(7), encode([b"address", 1, 2])])
-def test_a_pointer_of_an_entry_to_a_body_of_another_form_is_damage_for_a_marking(pointer: Any) -> None:
+def test_a_damaged_pointer_of_an_entry_is_damage_for_a_marking(pointer: Any) -> None:
     with full_store("memory:") as store:
         item = next(item for item in stored_items(store) if item_kind(item) == "entry" and "x" in item.attributes)
         damaged = Item(item.partition, item.sort, {**item.attributes, "x": pointer})

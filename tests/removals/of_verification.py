@@ -743,9 +743,6 @@ REMOVALS: tuple[Removal, ...] = (
                 '_decode_ref(item.attributes["x"])',
             ),
         ),
-        (
-            "tests/maintenance/test_damaged_values.py"
-            "::test_a_pointer_of_an_entry_to_a_body_of_another_form_is_damage_for_a_marking",
-        ),
+        ("tests/maintenance/test_damaged_values.py::test_a_damaged_pointer_of_an_entry_is_damage_for_a_marking",),
     ),
 )
