@@ -698,6 +698,17 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B900",
+        (
+            Edit(
+                "src/stratalog/documents/fold.py",
+                "if not (type(fork_version) is int and type(fork_hash) is bytes):",
+                "if fork_version is None:",
+            ),
+        ),
+        ("tests/maintenance/test_damaged_values.py::test_a_commit_of_another_form_is_damage_of_its_version",),
+    ),
+    Removal(
+        "B900",
         (Edit("src/stratalog/documents/fold.py", "if event.type != COMMIT:", "if event.type is None:"),),
         ("tests/maintenance/test_damaged_values.py::test_another_event_of_a_document_of_another_form_is_damage",),
     ),
