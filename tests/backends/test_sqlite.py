@@ -272,6 +272,22 @@ def test_a_flipped_bit_in_a_text_of_an_item_is_corrupt(tmp_path: Path) -> None:
         list(index.query("p"))
 
 
+def test_an_item_that_is_nested_too_deeply_is_corrupt(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    database = _open(path)
+    database.index.commit([Put(Item("p", "s", {"a": "text"}))])
+    database.close()
+    body = b"\x81\xa1a" + b"\x91" * 100_000 + b"\xc0"
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE items SET body = ? WHERE partition = 'p'", (body,))
+    connection.close()
+    index = _open(path).index
+    with pytest.raises(Corrupt):
+        index.get("p", "s")
+    with pytest.raises(Corrupt):
+        list(index.query("p"))
+
+
 def test_garbage_is_corrupt(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(b"this is no database at all. " * 1000)

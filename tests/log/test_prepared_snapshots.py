@@ -264,6 +264,22 @@ def test_arguments_that_cannot_be_committed_together_are_refused() -> None:
     assert log.head().version == 0
 
 
+@pytest.mark.parametrize("joint", [True, False])
+def test_a_snapshot_that_is_newer_than_the_expected_version_is_a_lost_race(joint: bool) -> None:
+    """The handle has not seen the entry of the newest snapshot. The commit must not check and put one key."""
+    log = new_log("model")
+    log.append(event())
+    behind = other(log, joint_commits=joint)
+    assert behind.head().version == 1
+    log.append(event(), expected=1, snapshot=log.prepare_snapshot(PARTS))
+    prepared = log.prepare_snapshot([PARTS[0], b"another part"])
+    with pytest.raises(VersionConflict):
+        behind.append(event(), expected=1, snapshot=prepared)
+    assert parts_at(log, 2) == PARTS
+    behind.append(event(), expected=2, snapshot=prepared)
+    assert parts_at(log, 3) == [PARTS[0], b"another part"]
+
+
 def test_a_damaged_list_of_parts_of_the_newest_snapshot_prevents_no_append() -> None:
     log = new_log("model")
     many = [b"%d" % number for number in range(1000)]

@@ -12,12 +12,13 @@ import stratalog
 from stratalog.backends.memory import MemoryIndex
 from stratalog.codec import encode
 from stratalog.documents.rejections import read_rejection
-from stratalog.errors import Corrupt, StratalogError
+from stratalog.errors import Corrupt, StratalogError, Unsupported
 from stratalog.keys import QUEUE_ATTEMPTS_PARTITION, REJECTED_PARTITION
 from stratalog.log import create_log
 from stratalog.log.verification import verify_log
 from stratalog.maintenance.checkpoint import checkpoints_of
 from stratalog.maintenance.damage import item_key, item_kind
+from stratalog.maintenance.marks import Marking, Reached, stored_values
 from stratalog.maintenance.verification import HistoryName, verify_history
 from stratalog.ports.index import Item
 from stratalog.worker.attempt_record import read_attempts
@@ -48,8 +49,20 @@ COMMITS: tuple[Any, ...] = (
     [[], [["k", b"\xc7\x01\x01\x90", "x", [0]]], [], None],
     [[], [], [[1, 2, 3]], None],
     [[], [], [], "x"],
+    [[], [], [["ada", "", 7]], None],
+    [[["ada", 3, "put", b"", None, None, None]], [], [], None, ["ada", "x", b""]],
 )
 """Data of commits that decode, and have another form."""
+
+OTHERS: tuple[tuple[str, Any], ...] = (
+    ("resume", ["group", "ada", [["ada", 1, "x", []]], 0]),
+    ("resume", ["group", "ada", [["ada", 1, 2, [[1, "x"]]]], 0]),
+    ("resume", ["", 7, [["ada", 1, 2, []]], 0]),
+    ("collect", ["ab", []]),
+    ("floor", 1.5),
+    ("base", [1, "x"]),
+)
+"""Other events of a document that decode, and have another form."""
 
 
 def reads(store: stratalog.Store) -> Iterator[Callable[[], object]]:
@@ -175,6 +188,46 @@ def test_a_commit_of_another_form_is_damage_of_its_version(data: Any) -> None:
         errors = errors_of(store, item, {"b": msgspec.msgpack.encode([["commit", data, 1]])})
         assert {type(error) for error in errors} >= {Corrupt}
         assert all(isinstance(error, StratalogError) for error in errors)
+
+
+@pytest.mark.parametrize(("event_type", "data"), OTHERS)
+def test_another_event_of_a_document_of_another_form_is_damage(event_type: str, data: Any) -> None:
+    with full_store("memory:") as store:
+        prefix = store.log("acme", "draft").record.prefix
+        item = next(item for item in stored_items(store) if item.partition.startswith(f"{prefix}/") and is_small(item))
+        errors = errors_of(store, item, {"b": msgspec.msgpack.encode([[event_type, data, 1]])})
+        assert Corrupt in map(type, errors)
+        assert all(isinstance(error, StratalogError) for error in errors)
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(300, Unsupported), (900, StratalogError), (100_000, Corrupt)])
+def test_an_entry_that_is_nested_too_deeply_is_damage(depth: int, expected: type[StratalogError]) -> None:
+    """A decoder raises RecursionError for the deepest value. The chain's hash proves the others to be damage."""
+    body = b"\x91\x93\xa4seen" + b"\x91" * depth + b"\xc0\x01"
+    with full_store("memory:") as store:
+        prefix = store.log("acme", "draft").record.prefix
+        item = next(item for item in stored_items(store) if item.partition.startswith(f"{prefix}/") and is_small(item))
+        errors = errors_of(store, item, {"b": body})
+    assert any(isinstance(error, expected) for error in errors)
+    assert all(isinstance(error, StratalogError) for error in errors)
+
+
+@pytest.mark.parametrize("pointer", [7, "text", b"", b"bytes", encode(7), encode([b"address", 1, 2])])
+def test_a_damaged_pointer_of_an_entry_is_damage_for_a_marking(pointer: Any) -> None:
+    with full_store("memory:") as store:
+        item = next(item for item in stored_items(store) if item_kind(item) == "entry" and "x" in item.attributes)
+        damaged = Item(item.partition, item.sort, {**item.attributes, "x": pointer})
+        failures: list[StratalogError] = []
+        owner = store.log("acme", "events").record.owner
+        marking = Marking(store.environment, owner, lambda key: None, Reached(), set(), lambda: None, failures.append)
+        marking.mark_item(damaged)
+        assert [named_by(failure) for failure in failures] == [item_key(item.partition, item.sort)]
+
+
+def test_arguments_that_are_nested_too_deeply_are_damage() -> None:
+    recorded = ["ada", 3, "put", b"\x91" * 100_000 + b"\xc0", None, b"hash", None]
+    with pytest.raises(Corrupt, match="nested too deeply"):
+        list(stored_values([stratalog.Event("commit", [[recorded], [], [], None])], 1))
 
 
 def test_an_error_of_the_code_that_visits_an_entry_is_no_damage() -> None:

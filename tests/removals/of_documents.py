@@ -257,8 +257,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 ENTRIES,
-                "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:",
-                "    except msgspec.DecodeError as exc:",
+                "    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:",
+                "    except (msgspec.DecodeError, RecursionError) as exc:",
             ),
         ),
         ("tests/log/test_read.py::test_a_flipped_bit_in_a_text_of_an_entry_is_corrupt",),
@@ -268,8 +268,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 ENTRIES,
-                "    except (KeyError, TypeError, msgspec.DecodeError, UnicodeDecodeError):\n",
-                "    except (KeyError, TypeError, msgspec.DecodeError):\n",
+                "    except (KeyError, TypeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):\n",
+                "    except (KeyError, TypeError, msgspec.DecodeError, RecursionError):\n",
             ),
         ),
         ("tests/log/test_read.py::test_a_flipped_bit_in_a_text_of_an_entry_is_corrupt",),
@@ -284,8 +284,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/item_rows.py",
-                "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:",
-                "    except msgspec.DecodeError as exc:",
+                "    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:",
+                "    except (msgspec.DecodeError, RecursionError) as exc:",
             ),
         ),
         ("tests/backends/test_sqlite.py::test_a_flipped_bit_in_a_text_of_an_item_is_corrupt",),

@@ -612,7 +612,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B797",
-        (Edit("src/stratalog/documents/fold.py", "                check_form(event, entry.version)\n", ""),),
+        (
+            Edit(
+                "src/stratalog/documents/fold.py",
+                "LookupError):\n                check_form(event, entry.version)\n",
+                "LookupError):\n",
+            ),
+        ),
         ("tests/maintenance/test_damaged_values.py::test_a_commit_of_another_form_is_damage_of_its_version",),
     ),
     Removal(
@@ -689,5 +695,65 @@ REMOVALS: tuple[Removal, ...] = (
         "B802",
         (Edit("src/stratalog/cli/inspection.py", "if is_finished or repaired or remaining:", "if True:"),),
         ("tests/cli/test_commands.py::test_an_error_before_any_result_of_a_repair_is_the_whole_answer",),
+    ),
+    Removal(
+        "B900",
+        (
+            Edit(
+                "src/stratalog/documents/fold.py",
+                "if not (type(fork_version) is int and type(fork_hash) is bytes):",
+                "if fork_version is None:",
+            ),
+        ),
+        ("tests/maintenance/test_damaged_values.py::test_a_commit_of_another_form_is_damage_of_its_version",),
+    ),
+    Removal(
+        "B900",
+        (Edit("src/stratalog/documents/fold.py", "if event.type != COMMIT:", "if event.type is None:"),),
+        ("tests/maintenance/test_damaged_values.py::test_another_event_of_a_document_of_another_form_is_damage",),
+    ),
+    Removal(
+        "B900",
+        (
+            Edit(
+                "src/stratalog/log/entries.py",
+                "    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:",
+                "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:",
+            ),
+        ),
+        ("tests/maintenance/test_damaged_values.py::test_an_entry_that_is_nested_too_deeply_is_damage",),
+    ),
+    Removal(
+        "B900",
+        (
+            Edit(
+                "src/stratalog/maintenance/marks.py",
+                "                except RecursionError as exc:",
+                "                except ZeroDivisionError as exc:",
+            ),
+        ),
+        ("tests/maintenance/test_damaged_values.py::test_arguments_that_are_nested_too_deeply_are_damage",),
+    ),
+    Removal(
+        "B900",
+        (
+            Edit(
+                "src/stratalog/backends/item_rows.py",
+                "    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:",
+                "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:",
+            ),
+        ),
+        ("tests/backends/test_sqlite.py::test_an_item_that_is_nested_too_deeply_is_corrupt",),
+    ),
+    Removal(
+        "B901",
+        (
+            Edit(
+                "src/stratalog/maintenance/marks.py",
+                'decode_attribute(item, "x", _decode_ref, "an entry")',
+                '_decode_ref(item.attributes["x"])',
+            ),
+        ),
+        ("tests/maintenance/test_damaged_values.py::test_a_damaged_pointer_of_an_entry_is_damage_for_a_marking",),
     ),
 )

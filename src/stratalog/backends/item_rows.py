@@ -157,7 +157,7 @@ def _decoded(partition: str, rows: Sequence[tuple[str, bytes]]) -> Iterator[list
     try:
         yield [Item(partition, sort, _decode_attributes(body)) for sort, body in rows]
         return
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     for sort, body in rows:
         yield [item_of(partition, sort, body)]
@@ -167,7 +167,7 @@ def item_of(partition: str, sort: str, body: bytes) -> Item:
     """Return the item of a row. Raises Corrupt."""
     try:
         return Item(partition, sort, _decode_attributes(body))
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("an item cannot be decoded", partition=partition, sort=sort, reason=str(exc)) from exc
 
 

@@ -60,7 +60,7 @@ class BodyReferences:
         """Remember the references in the blob ``name``, if it is the body of an entry. Safe for threads."""
         folder, _, address = name.partition("/")
         if folder == BODIES and len(self._known) < COLLECT_CANDIDATES_MAX:
-            with suppress(StratalogError, msgspec.DecodeError, UnicodeDecodeError):
+            with suppress(StratalogError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 self._known[bytes.fromhex(address)] = tuple(references_in(decode_events(body), 0))
 
     def add_base(self, catalogue: BackupWriter, owner: str) -> None:

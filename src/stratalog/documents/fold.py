@@ -46,13 +46,15 @@ class Fold:
         """Add the next entry. Raises Redacted, and Unsupported for an event that a newer Stratalog wrote.
 
         Raises Corrupt for an event whose data has not the form of its type. A check of each event takes a quarter of
-        the time of the fold, so the fold checks the form only if it has met a wrong type.
+        the time of the fold, so the fold checks the form of a commit only if it has met a wrong type.
         """
         if entry.redacted:
             raise Redacted("the state needs a redacted version; request a later version", version=entry.version)
         self.version, self.hash = entry.version, entry.hash
         for event in entry.events:
             check_schema(event)
+            if event.type != COMMIT:
+                check_form(event, entry.version)
             try:
                 _FOLDS[event.type](self, event.data, entry.version)
             except (TypeError, ValueError, AttributeError, LookupError):
@@ -94,10 +96,14 @@ class Fold:
             # The row of a collection has the newest version that changed the collection, deletions included.
             tombstones[COLLECTION + collection_of(key)] = mark
         for client, group, owner in bindings:
+            if not type(group) is type(owner) is str:
+                raise TypeError("a group and an owner are texts")
             self._bind(client, group, owner, version)
         if fields_bytes is not None:
             self.fields_bytes = fields_bytes
         for client, fork_version, fork_hash in merges:
+            if not (type(fork_version) is int and type(fork_hash) is bytes):
+                raise TypeError("the progress of a merge has a version and a hash")
             self._merged[client] = [fork_version, fork_hash]
 
     def _bind(self, client: str, group: str, owner: str, version: int) -> None:

@@ -156,7 +156,7 @@ def roots_of(snapshot: Snapshot) -> Roots:
     """Return the roots in a snapshot record. Raises Corrupt."""
     try:
         return _decode_roots(snapshot.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("a snapshot's roots cannot be decoded", version=snapshot.version, reason=str(exc)) from exc
 
 

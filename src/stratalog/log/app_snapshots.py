@@ -184,7 +184,7 @@ def manifest_of(snapshot: Snapshot) -> Manifest | None:
     """Return the manifest in a snapshot record; None for a snapshot of another kind, or if the body does not decode."""
     try:
         return _decode_manifest(snapshot.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -95,7 +95,7 @@ def open_archive(environment: Environment, prefix: str, owner: str, segment: Seg
     body = read_body(environment.blobs, f"{owner}/archive", segment.archive)
     try:
         rows = _decode_rows(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("an archive cannot be decoded", prefix=prefix, segment=segment.first, reason=str(exc)) from exc
     partition = entries_partition(prefix, segment.first)
     return [Item(partition, number(version), attributes) for version, attributes in rows]

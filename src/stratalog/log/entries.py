@@ -145,7 +145,7 @@ def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters |
     stored = read_attributes(item, _Stored, NOUN)
     try:
         events = decode_events(stored.b or _stored_body(item, blobs, owner))
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("an item is not an entry", partition=item.partition, sort=item.sort, reason=str(exc)) from exc
     # An upcaster is the application's code. Its errors are no damage.
     if upcasters:
@@ -165,7 +165,7 @@ def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
             Entry(version, a["c"], a.get("a", ""), a["w"], decode_events(a["b"]), a.get("p", ""), a["h"], a["s"])
             for version, a in enumerate(map(_attributes_of, items), first)
         ]
-    except (KeyError, TypeError, msgspec.DecodeError, UnicodeDecodeError):
+    except (KeyError, TypeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return entries if all(map(_has_own_types, entries)) else None
 

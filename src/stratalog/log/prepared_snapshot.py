@@ -60,6 +60,9 @@ class PreparedSnapshot:
             raise Invalid("an append with a snapshot needs an expected version: the snapshot is the state after it")
         if blob_batch is not None:
             raise Invalid("an append with a snapshot takes no other batch of blobs")
+        if self._base is not None and self._base.version > expected:
+            # The append fails, or finds its entry written before. Its commit must not check and put one key.
+            self._is_base_gone = True
 
     def writes(self, version: int, created_ms: int, hash: bytes) -> list[Write]:
         """Return the writes that store the snapshot as the state of ``version``. The last write is the put.

@@ -299,7 +299,7 @@ def _is_version(sort: str) -> bool:
 def _decodes(value: Attribute) -> bool:
     try:
         msgspec.msgpack.decode(value)  # type: ignore[arg-type]
-    except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError, RecursionError):
         return False
     return True
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 
@@ -33,6 +33,7 @@ from stratalog.log.segments import Segment, list_segments, segment_from_item, se
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, snapshot_from_item
 from stratalog.maintenance.damage import item_kind
 from stratalog.ports.index import Item
+from stratalog.ports.stored_attributes import decode_attribute
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import Leaf, Node, Root
 
@@ -173,11 +174,11 @@ class Marking:
         self._step()
         if "k" in item.attributes:
             return
-        external: Any = item.attributes.get("x")
-        if external is not None:
-            self._mark_body("bodies", _decode_ref(external))
         try:
-            known = None if external is None else self._references_of(_decode_ref(external))
+            body = decode_attribute(item, "x", _decode_ref, "an entry") if "x" in item.attributes else None
+            if body is not None:
+                self._mark_body("bodies", body)
+            known = None if body is None else self._references_of(body)
             for reference in self._references_in(item) if known is None else known:
                 self._mark_body(reference.folder, reference.body)
         except (Corrupt, NotFound) as exc:
@@ -285,7 +286,10 @@ def stored_values(events: Iterable[Event], version: int) -> Iterator[bytes]:
         yield from (change.value for change in commit.patch if change.value is not None)
         for recorded in commit.mutations:
             if recorded.payload is not None:
-                args = decode(recorded.args)
+                try:
+                    args = decode(recorded.args)
+                except RecursionError as exc:
+                    raise Corrupt("the arguments of a mutation are nested too deeply", version=version) from exc
                 yield from map(encode, args.values() if isinstance(args, dict) else [args])
 
 

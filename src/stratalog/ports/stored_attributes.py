@@ -52,7 +52,7 @@ def decode_attribute(item: Item, name: str, decode: Callable[[bytes], T], noun: 
         if not isinstance(value, bytes):
             raise msgspec.ValidationError(f"Expected `bytes` - at `$.{name}`")
         return decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:  # RecursionError: nested too deeply
         raise _corrupt(item, noun, exc) from exc
 
 

@@ -190,7 +190,7 @@ def decode_ref(stored: Attribute) -> BodyRef:
     """Return the body reference that an item stores. Raises Corrupt."""
     try:
         return _decode_ref(stored)  # type: ignore[arg-type]
-    except (TypeError, msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (TypeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("a pointer to a body cannot be decoded", reason=str(exc)) from exc
 
 
