@@ -24,6 +24,8 @@ from stratalog.server import Application
 ORGANISATION, NAME = "demo", "movies"
 PORT = 8420
 RATING_MAX = 10
+IMPORTED = "imported"
+"""The key that exists once all movies were stored. After that, a missing movie was deleted by somebody."""
 
 
 def retitle(draft: Draft, args: Any) -> None:
@@ -67,15 +69,15 @@ def main(url: str, port: int) -> None:
 
 
 def fill(store: stratalog.Store) -> None:
-    """Store the movies that the document lacks: all movies, or the rest after an interrupted demo."""
+    """Store the movies, or the rest of them after an interrupted demo. A complete import is not repeated."""
     document = store.document(ORGANISATION, NAME, create=True)
-    stored = {item.key for item in document.at().list("movies/")}
-    version = document.version
-    for batch in grouped(((key, movie) for key, movie in movies() if key not in stored), BATCH):
-        document.apply(list(puts(batch)), author="import")
-    if document.version == version:
+    if IMPORTED in document:
         click.echo("the movies are there already, with all changes")
         return
+    stored = {item.key for item in document.at().list("movies/")}
+    for batch in grouped(((key, movie) for key, movie in movies() if key not in stored), BATCH):
+        document.apply(list(puts(batch)), author="import")
+    document.put(IMPORTED, True, client="import")
     click.echo(f"{sum(1 for _ in document.at().list('movies/')):,} movies stored")
 
 
