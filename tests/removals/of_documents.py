@@ -164,9 +164,9 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/marks.py",
-                "        commit = commit_of(event, entry.version)\n",
+                "        commit = commit_of(event, version)\n",
                 "        _mutations, _patch, _bindings, _fields_bytes = event.data\n"
-                "        commit = commit_of(event, entry.version)\n",
+                "        commit = commit_of(event, version)\n",
             ),
         ),
         ("tests/maintenance/test_verification.py::test_a_collection_after_a_merge_retains_every_blob",),
