@@ -11,7 +11,7 @@ import stratalog
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.client.http import document_of
 from stratalog.errors import Invalid, Unavailable
-from stratalog.homes import location_of, make_store, open_blobs
+from stratalog.homes import is_inside, location_of, make_store, open_blobs
 from stratalog.server.web_tokens import WebTokens
 
 DOCUMENT = "/v1/organisations/acme/documents/plan"
@@ -103,3 +103,54 @@ def test_a_path_that_is_too_long_is_unavailable(tmp_path: Path) -> None:
                 open_blobs(path, create=create)
         with pytest.raises(Unavailable):
             make_store(path)
+
+
+def test_the_scheme_of_a_folder_may_have_capitals(tmp_path: Path) -> None:
+    for scheme in ("FILE", "File", "file"):
+        assert location_of(f"{scheme}://{tmp_path}/store") == f"{tmp_path}/store"
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("store", True),
+        ("link/backups", True),
+        ("elsewhere/into/backups", True),
+        ("elsewhere/../store/blobs/acme", True),
+        ("store/../backups", False),
+        ("store/out/backups", False),
+        ("store-backups", False),
+        (".", False),
+        ("loop/backups", False),
+    ],
+)
+def test_a_folder_inside_the_folder_of_a_store_is_found_through_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, expected: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("store/blobs").mkdir(parents=True)
+    Path("elsewhere").mkdir()
+    for link, target in {
+        "link": "store",
+        "store/out": "../elsewhere",
+        "elsewhere/into": "../store/blobs",
+        "loop": "loop",
+    }.items():
+        Path(link).symlink_to(target)
+    outer = tmp_path / "store"
+    for store in ("store", "./store/", f"FILE://{outer}", f"postgresql://host/data?blobs={outer}"):
+        assert [is_inside(folder, store), is_inside(f"file://{tmp_path / folder}", store)] == [expected] * 2
+
+
+@pytest.mark.parametrize(
+    ("url", "store"),
+    [
+        ("backups", "memory:"),
+        ("backups", "postgresql://host/data"),
+        ("backups", "postgresql://host/data?blobs=s3://bucket"),
+        ("backups", "aws://plans"),
+        ("s3://bucket", "."),
+    ],
+)
+def test_no_folder_is_inside_a_store_without_a_folder(url: str, store: str) -> None:
+    assert not is_inside(url, store)

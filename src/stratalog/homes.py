@@ -50,6 +50,7 @@ __all__ = [
 MISTYPED = re.compile("(?:aws|file|memory|postgres|postgresql|s3)(?::|//)", re.IGNORECASE)
 """The start of a mistyped URL, which may have a password. No folder's name may begin like this."""
 
+FILE_SCHEME = "file://"
 KNOWN = "a folder, memory:, postgresql:// and aws://"
 INDEX_FILE = "index.sqlite"
 BLOBS_FOLDER = "blobs"
@@ -143,7 +144,7 @@ def _folder(url: str) -> Path:
     """Return the folder of a URL. Raises Invalid for a name that no folder can have."""
     try:
         if b"\0" not in os.fsencode(url):
-            return Path(url.removeprefix("file://"))
+            return Path(url[len(FILE_SCHEME) :] if url.lower().startswith(FILE_SCHEME) else url)
     except UnicodeEncodeError:
         pass  # a lone surrogate
     raise Invalid("the name of the folder is malformed", url=escaped(url))
@@ -174,14 +175,23 @@ def location_of(url: str) -> str:
 
 
 def is_inside(url: str, store: str) -> bool:
-    """Return whether ``url`` names the folder of the store at the URL ``store``, or a folder inside it.
+    """Return whether ``url`` names a folder of the store at the URL ``store``, or a folder inside it.
 
-    Return False if either URL names no folder. Raises Invalid for a malformed URL of a folder, and Unavailable.
+    The folder of the blobs of a store in PostgreSQL counts too. Return False if either URL names no folder. Raises
+    Invalid for a malformed URL.
     """
-    if any("://" in text and not text.startswith("file://") for text in (url, store)) or "memory:" in (url, store):
-        return False
-    with file_errors():
-        return _folder(url).resolve().is_relative_to(_folder(store).resolve())
+    folder, outer = _real_folder(url), _real_folder(store)
+    if outer is None and _scheme(store) == "postgresql" and (blobs := parse_address(store).blobs):
+        outer = _real_folder(blobs)
+    return folder is not None and outer is not None and folder.is_relative_to(outer)
+
+
+def _real_folder(url: str) -> Path | None:
+    """Return the folder that a URL names, without symbolic links. None if the URL names no folder."""
+    if url == "memory:" or ("://" in url and not url.lower().startswith(FILE_SCHEME)):
+        return None
+    # Unlike `Path.resolve`, this function accepts a loop of links.
+    return Path(os.path.realpath(_folder(url)))
 
 
 def shown_url(url: str) -> str:

@@ -11,6 +11,8 @@ import pytest
 
 import stratalog
 from stratalog.backups.backup import back_up
+from stratalog.backups.failures_of_log import failures_of_log
+from stratalog.backups.format import BackupFailure
 from stratalog.backups.records import RecordsBackup
 from stratalog.keys import (
     NAME_SORT,
@@ -428,3 +430,14 @@ def test_a_record_that_is_put_again_during_a_backup_after_a_restore_is_no_failur
                 restored.records("acme").put(id, b"z")
 
     assert back_up(restored, backups.repository(), put_again).manifest.failures == ()
+
+
+def test_a_damaged_archive_after_a_fork_is_a_failure_of_the_parent_and_not_of_the_fork(memory: stratalog.Store) -> None:
+    parent = memory.create_log("acme", "parent")
+    for count in range(10):
+        parent.append(stratalog.Event("seen", count))
+    fork = memory.fork_log(parent, "fork", 3)
+    failures = [BackupFailure(f"{parent.record.prefix}/{first}", "corrupt", "damaged") for first in (1, 5)]
+    environment = memory.environment
+    assert failures_of_log(environment, parent.record, failures) == failures
+    assert failures_of_log(environment, fork.record, failures) == failures[:1]

@@ -219,6 +219,7 @@ def test_a_damaged_manifest_is_named_and_hides_no_other_backup_and_a_backup_is_m
     assert second in listed.stderr
     assert second in budget("backup", "b", code=6).stderr
     assert "!backup/manifests" in budget("restore", "b", "--store", "none", code=6).stderr
+    assert "the manifest of a backup is damaged" in budget("backup", "prune", "b", "--retain", "2", code=6).stderr
     budget("restore", "b", "--backup", first, "--store", "new")
     budget("backup", "b", "--anew")
     budget("backup", "b")

@@ -488,7 +488,7 @@ def test_damage_of_one_history_does_not_end_the_verification_of_the_others(budge
     rows = [line.split()[:2] for line in budget("verify", "--quick", code=6).stdout.splitlines()]
     assert rows == [["FAILED", "acme/budget"], ["FAILED", "acme/a"], ["verified", "acme/b"]]
     damaged_name = "altered version 0: an item is not a name record"
-    damaged_version = "altered version 1: an item lacks the attribute 'ch'"
+    damaged_version = "altered version 1: an item is not a version of a record: Object missing required field `ch`"
     shown = budget("verify", "--against", "note", "--lines", "list", code=1).stdout
     assert f"acme/budget  the end or the origin of the history is damaged; {damaged_name}" in shown
     assert f"acme/a       version 1 is damaged; {damaged_version}" in shown

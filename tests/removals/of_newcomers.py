@@ -245,4 +245,15 @@ REMOVALS = (
         (Edit("src/stratalog/records/content.py", "if callable(read) else body\n", "if False else body\n"),),
         ("tests/records/test_bodies.py::test_a_file_without_line_breaks_is_read_in_pieces_of_limited_size",),
     ),
+    Removal(
+        "B910",
+        (
+            Edit(
+                "src/stratalog/homes.py",
+                "if url.lower().startswith(FILE_SCHEME) else url",
+                "if url.startswith(FILE_SCHEME) else url",
+            ),
+        ),
+        ("tests/test_urls.py::test_the_scheme_of_a_folder_may_have_capitals",),
+    ),
 )

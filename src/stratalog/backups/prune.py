@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, PACKS, decode_manifest, decode_row, listed_packs
+from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, PACKS, decode_row, listed_packs
 from stratalog.backups.repository import COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
 from stratalog.codec import sha256
 from stratalog.errors import Conflict, Corrupt, Invalid, NotFound
@@ -88,7 +88,7 @@ def _needed(repository: BackupRepository, gone: set[str]) -> set[bytes]:
         if manifest in gone:
             continue
         try:
-            root = decode_manifest(repository.blobs.get(manifest)).root
+            root = repository.read_manifest(manifest).root
             needed.update(_remembered(key) for key in needed_keys(repository, root))
         except (Corrupt, NotFound):
             if repository.blobs.stat(manifest) is None:

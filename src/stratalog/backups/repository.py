@@ -99,7 +99,7 @@ class BackupRepository:
         manifests, damaged = list[BackupManifest](), list[BackupFailure]()
         for stat in list(self.blobs.list(f"{MANIFESTS}/")):
             try:
-                manifests.append(self._read_manifest(stat.key))
+                manifests.append(self.read_manifest(stat.key))
             except Corrupt as exc:
                 damaged.append(BackupFailure(stat.key, exc.code, str(exc)))
             except NotFound:
@@ -239,13 +239,14 @@ class BackupRepository:
             keys = [stat.key for stat in self.blobs.list(f"{folder}/")]
             keys = keys if newest is None else keys[-newest:]
             try:
-                return [self._read_manifest(key) for key in keys]
+                return [self.read_manifest(key) for key in keys]
             except NotFound:
                 if all(map(self.blobs.stat, keys)):
                     raise
                 # Another process removed a manifest after the listing. List the manifests again.
 
-    def _read_manifest(self, key: str) -> BackupManifest:
+    def read_manifest(self, key: str) -> BackupManifest:
+        """Return the manifest stored under ``key``. Raises NotFound, Unsupported, and Corrupt, which names the key."""
         try:
             return decode_manifest(self.blobs.get(key))
         except Corrupt as exc:

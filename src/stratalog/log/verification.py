@@ -274,7 +274,9 @@ def damage_of(version: int, error: StratalogError, hash: bytes = b"") -> Damage:
     is_missing = isinstance(error, NotFound) or isinstance(error.__cause__, NotFound)
     key = error.details.get("key", "")
     kind: FindingKind = "missing" if is_missing else "altered"
-    return Damage(version, kind, error.message, hash, key if isinstance(key, str) else "")
+    fault = error.details.get("reason")
+    reason = f"{error.message}: {fault}" if fault else error.message
+    return Damage(version, kind, reason, hash, key if isinstance(key, str) else "")
 
 
 def _stored_hash(value: object) -> bytes:

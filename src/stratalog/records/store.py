@@ -145,8 +145,11 @@ class Records:
         does so while that version is the latest; after a later version it stores the body again. The put makes no
         version if the latest version has the same bytes, or if ``equal(stored, body)`` returns true. Metadata and
         source time, if given, must also be the same. ``size``, if given, must be the size of ``body`` in bytes. An
-        iterable is read once, and a file in pieces. ``write_id_is_new`` says that no earlier call had ``write_id``:
-        then the result has this id if and only if this put stored it.
+        iterable is read once, and a file in pieces.
+
+        To find out whether this put stored the body, pass a new ``write_id``, and compare it with the result's. If the
+        version after ``expected`` is forgotten, a put with a ``write_id`` raises OutcomeUnknown, since an earlier call
+        with the same id may have stored that version. With ``write_id_is_new`` it raises VersionConflict.
 
         Raises VersionConflict with ``expected`` and ``actual``; QuotaExceeded, ContentionError.
         """
