@@ -246,7 +246,7 @@ REMOVALS = (
         ("tests/records/test_bodies.py::test_a_file_without_line_breaks_is_read_in_pieces_of_limited_size",),
     ),
     Removal(
-        "B910",
+        "B836",
         (
             Edit(
                 "src/stratalog/homes.py",

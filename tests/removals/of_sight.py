@@ -91,12 +91,12 @@ REMOVALS: tuple[Removal, ...] = (
         (story("aRefreshOfTheListLeavesAnOpenMenu"),),
     ),
     Removal(
-        "B920",
+        "B837",
         (Edit(f"{WEB}/home.js", '  if (importing) throw new Error("Import one file at a time.");\n', ""),),
         (story("aRunningImportIsShownAboveALongList"),),
     ),
     Removal(
-        "B920",
+        "B837",
         (Edit(f"{WEB}/home.js", "  hint(importing);\n  toast", '  hint(importing = "");\n  toast'),),
         (story("aRunningImportIsShownAboveALongList"),),
     ),

@@ -697,7 +697,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_commands.py::test_an_error_before_any_result_of_a_repair_is_the_whole_answer",),
     ),
     Removal(
-        "B900",
+        "B834",
         (
             Edit(
                 "src/stratalog/documents/fold.py",
@@ -708,12 +708,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_damaged_values.py::test_a_commit_of_another_form_is_damage_of_its_version",),
     ),
     Removal(
-        "B900",
+        "B834",
         (Edit("src/stratalog/documents/fold.py", "if event.type != COMMIT:", "if event.type is None:"),),
         ("tests/maintenance/test_damaged_values.py::test_another_event_of_a_document_of_another_form_is_damage",),
     ),
     Removal(
-        "B900",
+        "B834",
         (
             Edit(
                 "src/stratalog/log/entries.py",
@@ -724,7 +724,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_damaged_values.py::test_an_entry_that_is_nested_too_deeply_is_damage",),
     ),
     Removal(
-        "B900",
+        "B834",
         (
             Edit(
                 "src/stratalog/maintenance/marks.py",
@@ -735,7 +735,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_damaged_values.py::test_arguments_that_are_nested_too_deeply_are_damage",),
     ),
     Removal(
-        "B900",
+        "B834",
         (
             Edit(
                 "src/stratalog/backends/item_rows.py",
@@ -746,7 +746,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/backends/test_sqlite.py::test_an_item_that_is_nested_too_deeply_is_corrupt",),
     ),
     Removal(
-        "B901",
+        "B835",
         (
             Edit(
                 "src/stratalog/maintenance/marks.py",

@@ -393,7 +393,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{IMPORT}::test_durations_and_times_of_the_1904_date_system_are_not_converted",),
     ),
     Removal(
-        "B921",
+        "B838",
         (
             Edit(
                 f"{SHEET}/xlsx_parts.py",
