@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stratalog.log import append
+from stratalog.log import pending_entry
 from stratalog.records import decisions
 from tests.retries.__main__ import main, run
 from tests.retries.kinds import KINDS
@@ -16,7 +16,7 @@ def test_honest_retries_are_recognised_and_hostile_uses_are_conflicts() -> None:
     assert found.honest.keys() == found.hostile.keys() == KINDS.keys()
 
 
-@pytest.mark.parametrize("module", [append, decisions])
+@pytest.mark.parametrize("module", [pending_entry, decisions])
 @pytest.mark.parametrize("same", [True, False])
 def test_the_campaign_detects_a_comparison_with_a_constant_result(
     module: object, same: bool, monkeypatch: pytest.MonkeyPatch

@@ -106,6 +106,8 @@ def follow_orders(store: stratalog.Store) -> Report:
     entry = assert_type(log.append(stratalog.Event("order", {"total": 250})), stratalog.Entry)
     log.save_snapshot(entry.version, [b"250"])
     saved: stratalog.AppSnapshot | None = log.app_snapshot(entry.version)
+    nothing = assert_type(log.prepare_snapshot([b"0"]), stratalog.PreparedSnapshot)
+    log.append(stratalog.Event("order", {"total": 0}), expected=entry.version, snapshot=nothing)
     totals: list[int] = []
 
     def add(entry: stratalog.Entry) -> list[Any]:

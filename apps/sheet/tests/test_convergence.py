@@ -11,7 +11,7 @@ from apps.sheet.tests.convergence import run
 from apps.sheet.tests.convergence.run import Diverged, play
 from stratalog import Log
 from stratalog.errors import Invalid
-from stratalog_sheet import EnginePool, SheetSettings, load_plan, sheet
+from stratalog_sheet import EnginePool, SheetSettings, load_plan, snapshot_versions
 
 RUNS = 20
 RUNS_AT_ONCE = 5
@@ -45,7 +45,7 @@ def test_a_seed_that_once_lost_a_text_loses_no_text(seed: int, engines: EnginePo
 def test_a_load_plan_that_omits_an_undone_edit_fails_the_run(
     engines: EnginePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sheet, "snapshot_versions", at_the_head)
+    monkeypatch.setattr(snapshot_versions, "snapshot_versions", at_the_head)
     play(SEED_ACROSS, engines)
     monkeypatch.setattr(load_plan, "_lowest_target", lambda entries, default: default)
     with pytest.raises((AssertionError, Invalid)):

@@ -40,7 +40,7 @@ class PreparedSnapshot:
     ) -> None:
         """``base`` is the newest snapshot of the log. Its parts are not written again."""
         check_parts(parts)
-        self.blob_batch = BlobBatch(environment, BLOB_SLICE_BYTES)
+        self.blob_batch: BlobBatch = BlobBatch(environment, BLOB_SLICE_BYTES)
         self._prefix = record.prefix
         self._owner = record.owner
         self._parts = parts

@@ -16,8 +16,8 @@ export const layout = ({ url, story }) => ({
       const page = await person(browser, "Ada Lace", { viewport: { width, height: 700 } });
       await open(page, url, story);
       const slider = page.locator("#timeline input");
-      const place = () => slider.evaluate((element) => JSON.stringify(element.getBoundingClientRect()));
-      const before = await place();
+      const box = () => slider.evaluate((element) => JSON.stringify(element.getBoundingClientRect()));
+      const before = await box();
       const { x, y, width: length } = await slider.boundingBox();
       // The centre of the thumb, which is 16 pixels wide, stays 8 pixels from the ends of the slider.
       const xOf = (version) => x + 8 + ((length - 16) * (version - 1)) / 7;
@@ -26,14 +26,14 @@ export const layout = ({ url, story }) => ({
       for (const version of [7, 6, 5, 4, 3, 2, 1, 2, 5]) {
         await page.mouse.move(xOf(version), y + 13);
         assert.equal(await slider.inputValue(), String(version), `at ${width} pixels`);
-        assert.equal(await place(), before);
+        assert.equal(await box(), before);
       }
       await page.mouse.up();
       await page.waitForSelector(".facts:has-text('1 cell changed')");
-      assert.equal(await place(), before);
+      assert.equal(await box(), before);
       await page.click('[data-do="now"]');
       await page.waitForSelector(".facts:text-is('now')");
-      assert.equal(await place(), before);
+      assert.equal(await box(), before);
     }
   },
 
@@ -118,7 +118,9 @@ export const layout = ({ url, story }) => ({
       performance.clearResourceTimings();
       dispatchEvent(new Event("visibilitychange"));
     });
-    await page.waitForFunction(() => performance.getEntriesByType("resource").some(({ name }) => /sheets\/$/.test(name)));
+    await page.waitForFunction(() => {
+      return performance.getEntriesByType("resource").some(({ name }) => /sheets\/$/.test(name));
+    });
     await page.getByRole("menuitem", { name: "Rename" }).press("Escape");
     assert.ok(await more.evaluate((element) => element === document.activeElement));
   },

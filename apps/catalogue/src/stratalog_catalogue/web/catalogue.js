@@ -165,7 +165,7 @@ function back() {
   else find("#search").focus();
 }
 
-/** Close the work, and move the focus to its line. On a narrow screen the list was hidden, and shows this line again. */
+/** Close the work, and move the focus to its line. A narrow screen, which hid the list, shows this line again. */
 function close() {
   const key = shown;
   go({ source: "", id: "" });

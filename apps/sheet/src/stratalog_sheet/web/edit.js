@@ -6,7 +6,7 @@ import { find, make, save, sentence, toast } from "./dom.js";
 import { changes, describeDeletion, describeFault } from "./ending.js";
 import { editOf, filesOf, goTo, nameOf, viewOf } from "./engine.js";
 import { showFindings } from "./findings.js";
-import { ownName, rename } from "./identity.js";
+import { initials, ownName, rename } from "./identity.js";
 import { Marks, zonesOf } from "./marks.js";
 import { openMenu } from "./menu.js";
 import { addressOf, cut, freshName, homeOf } from "./names.js";
@@ -365,15 +365,12 @@ function askName() {
 
 function shareItems() {
   const at = timeline.at;
-  const copyLink = (address, words) => () => navigator.clipboard.writeText(address).then(() => toast(words), complain);
-  const here = new URL(addressOf(organisation, name), location.href);
-  const reading = new URL(`${here}&view${at === null ? "" : `&at=${at}`}`);
+  const here = new URL(addressOf(organisation, name), location.href).href;
+  const reading = `${here}&view${at === null ? "" : `&at=${at}`}`;
+  const copy = (link) => () => navigator.clipboard.writeText(link).then(() => toast("The link was copied."), complain);
   return [
-    ["Copy link", copyLink(here.href, "The link is on the clipboard.")],
-    [
-      at === null ? "Copy link for reading" : `Copy link to version ${at}`,
-      copyLink(reading.href, "The link is on the clipboard."),
-    ],
+    ["Copy link", copy(here)],
+    [at === null ? "Copy link for reading" : `Copy link to version ${at}`, copy(reading)],
     [at === null ? "Download as .xlsx" : `Download version ${at}`, () => does.download(at).catch(complain)],
     ["Download this tab as .csv", () => does.downloadCsv(at).catch(complain)],
     ["Download the original file", () => downloadOriginal().catch(complain)],
@@ -392,7 +389,6 @@ async function downloadOriginal() {
   }
 }
 
-const initials = (text) => (text.match(/(?<!\p{L})\p{L}/gu) ?? ["?"]).slice(0, 2).join("").toUpperCase();
 const signed = () => `?author=${encodeURIComponent(me.name)}`;
 const complain = (error) => toast(sentence(error), true);
 

@@ -38,11 +38,11 @@ async function refresh() {
   }
 }
 
-/** Refresh a visible page. A list of thousands of sheets may take longer than the interval, so one request is enough. */
+/** Refresh a visible page, unless a request runs: a list of thousands of sheets may take longer than the interval. */
 const refreshWhenIdle = () => document.hidden || running || refresh();
 
 function show() {
-  // The user types a new title into an input in the list, or has opened the menu of a line. A refresh would remove them.
+  // A refresh would remove the input into which the user types a new title, or the menu that the user has opened.
   if (isRetitling || find(".menu")) return;
   const words = find("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = ({ name, title }) => words.every((word) => `${title} ${name}`.toLowerCase().includes(word));

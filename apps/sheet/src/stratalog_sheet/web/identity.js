@@ -18,3 +18,6 @@ export function rename(name) {
   localStorage.setItem(NAME, cut(name.trim(), 40));
   return ownName();
 }
+
+/** Return the first letters of the first two words of a name. */
+export const initials = (text) => (text.match(/(?<!\p{L})\p{L}/gu) ?? ["?"]).slice(0, 2).join("").toUpperCase();
