@@ -136,7 +136,7 @@ def test_a_second_run_of_the_sync_demo_reuses_its_store(tmp_path: Path) -> None:
             urlopen(urljoin(url, "/v1/organisations/demo/documents/movies")) as document,
         ):
             versions.append(json.load(document)["version"])
-    assert versions == [7, 7]
+    assert versions == [8, 8]
 
 
 def test_the_demo_prints_its_results_on_aws(shown: tuple[Path, str]) -> None:

@@ -1,7 +1,7 @@
-"""Builds the distribution. `pyproject.toml` has everything but the description, which this file makes of README.md.
+"""Builds the distribution. `pyproject.toml` has all metadata except the description, which comes from README.md.
 
-A package index shows the description. There a link to another file of the repository leads nowhere, so only the link's
-text stays.
+A package index shows the description. A link to another file of the repository leads nowhere there, so only its text
+stays.
 """
 
 from __future__ import annotations
