@@ -8,7 +8,7 @@ import pytest
 
 from stratalog.errors import NotFound, Unavailable
 from stratalog.limits import OBSERVATION_SECONDS_MAX
-from stratalog.log import open_log
+from stratalog.log import Log, open_log
 from stratalog.log.head import LOOKS_MAX
 from stratalog.ports.index import Item
 from tests.log.helpers import NAME, ORGANISATION, ScriptedIndex, event, fill, new_log, scripted
@@ -25,7 +25,8 @@ class SlowIndex(ScriptedIndex):
         return super().get(partition, sort)
 
 
-def test_the_head_and_an_entry_beyond_it_are_unavailable_if_each_read_is_too_slow() -> None:
+def slow_reader() -> tuple[Log, SlowIndex]:
+    """Return a handle of a log with three entries, and its index, whose next reads are too slow to be consistent."""
     log = new_log()
     fill(log, 3)
     slow = SlowIndex(scripted(log.environment).backend)
@@ -33,6 +34,11 @@ def test_the_head_and_an_entry_beyond_it_are_unavailable_if_each_read_is_too_slo
     log.environment.index = slow
     reader = open_log(log.environment, ORGANISATION, NAME)
     slow.seconds = OBSERVATION_SECONDS_MAX + 1
+    return reader, slow
+
+
+def test_the_head_and_an_entry_beyond_it_are_unavailable_if_each_read_is_too_slow() -> None:
+    reader, slow = slow_reader()
     slow.sleep(slow.seconds)  # the head that the handle knows is then outdated
     calls: list[Callable[[], object]] = [reader.head, lambda: reader.entry(4), lambda: reader.append(event())]
     for call in calls:
@@ -43,13 +49,7 @@ def test_the_head_and_an_entry_beyond_it_are_unavailable_if_each_read_is_too_slo
 
 
 def test_an_entry_read_too_slowly_is_unavailable_not_absent() -> None:
-    log = new_log()
-    fill(log, 3)
-    slow = SlowIndex(scripted(log.environment).backend)
-    slow.sleep = log.environment.clock.sleep
-    log.environment.index = slow
-    reader = open_log(log.environment, ORGANISATION, NAME)
-    slow.seconds = OBSERVATION_SECONDS_MAX + 1
+    reader, slow = slow_reader()
     with pytest.raises(Unavailable, match="too long"):
         reader.entry(2)
     slow.seconds = 0

@@ -57,7 +57,7 @@ def decode_attribute(item: Item, name: str, decode: Callable[[bytes], T], noun: 
 
 
 BYTES = (bytes,)
-"""The type that msgspec must not convert: without it, text in place of bytes would be taken for base64."""
+"""The type that msgspec must not convert: otherwise msgspec reads text in place of bytes as base64."""
 
 
 def _corrupt(item: Item, noun: str, exc: Exception) -> Corrupt:

@@ -30,6 +30,22 @@ const focused = (page) => page.evaluate(() => document.activeElement.closest("li
 const isGone = (page) => page.waitForSelector("#gone:not([hidden])");
 const listOf = (url) => `${url}/web/sheet/`;
 
+/** Type a title into the list and press Enter. `end` ends the request that saves the title after `answer.open()`. */
+async function saveTitle(browser, { url, story }, end) {
+  await make(url, story, {}, "Before");
+  const page = await person(browser, "Ada Lace");
+  await page.goto(listOf(url));
+  await page.focus(`li[data-name="${story}"] a`);
+  const request = page.waitForRequest("**/rename?*");
+  const answer = gate();
+  await page.route("**/rename?*", (route) => answer.passed.then(() => end(route)));
+  await page.keyboard.press("F2");
+  await page.fill(".retitle", "After");
+  await page.keyboard.press("Enter");
+  await request;
+  return { page, answer };
+}
+
 export const titles = ({ url, story, two, folder }) => ({
   async aTitleEditedOnThePageIsShownToAllUsers(browser) {
     const [ada, bob] = await two(browser, { A1: "one" });
@@ -86,17 +102,7 @@ export const titles = ({ url, story, two, folder }) => ({
   },
 
   async escapeDoesNotHideATitleThatIsBeingSaved(browser) {
-    await make(url, story, {}, "Before");
-    const page = await person(browser, "Ada Lace");
-    await page.goto(listOf(url));
-    await page.focus(`li[data-name="${story}"] a`);
-    const request = page.waitForRequest("**/rename?*");
-    const answer = gate();
-    await page.route("**/rename?*", (route) => answer.passed.then(() => route.continue()));
-    await page.keyboard.press("F2");
-    await page.fill(".retitle", "After");
-    await page.keyboard.press("Enter");
-    await request;
+    const { page, answer } = await saveTitle(browser, { url, story }, (route) => route.continue());
     await page.keyboard.press("Escape");
     assert.equal(await page.locator(".retitle").count(), 1);
     answer.open();
@@ -105,17 +111,7 @@ export const titles = ({ url, story, two, folder }) => ({
   },
 
   async aTitleFieldThatTheUserLeavesDuringAFailingSaveCloses(browser) {
-    await make(url, story, {}, "Before");
-    const page = await person(browser, "Ada Lace");
-    await page.goto(listOf(url));
-    await page.focus(`li[data-name="${story}"] a`);
-    const request = page.waitForRequest("**/rename?*");
-    const answer = gate();
-    await page.route("**/rename?*", (route) => answer.passed.then(() => route.abort()));
-    await page.keyboard.press("F2");
-    await page.fill(".retitle", "After");
-    await page.keyboard.press("Enter");
-    await request;
+    const { page, answer } = await saveTitle(browser, { url, story }, (route) => route.abort());
     await page.focus("#search");
     answer.open();
     await page.waitForSelector(".retitle", { state: "detached" });
