@@ -316,7 +316,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B166",
         (
             Edit(
-                "src/stratalog/server/pages.py",
+                "src/stratalog/server/page_frame.py",
                 "OWN_CONNECTIONS = \"connect-src 'self'\"",
                 "OWN_CONNECTIONS = \"connect-src 'self' ws: wss:\"",
             ),
