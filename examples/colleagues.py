@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -50,18 +49,18 @@ class Colleague:
     def _write(self, row: int, content: str) -> None:
         url = f"{self._cells}/{self._letter}{row}?author={quote(self._name)}&tab={quote(TAB_NAME)}"
         headers = {"Content-Type": "application/json"}
-        urlopen(Request(url, json.dumps({"content": content}).encode(), headers, method="PUT")).close()
+        request = Request(url, json.dumps({"content": content}).encode(), headers, method="PUT")
+        urlopen(request, timeout=START_SECONDS_MAX).close()
 
 
 def main(url: str, organisation: str, sheet: str) -> None:
     base = f"/v1/organisations/{quote(organisation, safe='')}"
     path, log = f"{base}/sheets/{quote(sheet, safe='')}", f"{base}/logs/{quote(sheet, safe='')}"
-    wait_for(url)
     cleo = Colleague(url, path, log, "Cleo (simulated)", 5, "F")
     dora = Colleague(url, path, log, "Dora (simulated)", 2, "C")
     works = [
-        threading.Thread(target=go_on, args=(cleo, False)),
-        threading.Thread(target=go_on, args=(dora, True)),
+        threading.Thread(target=go_on, args=(cleo, url, False)),
+        threading.Thread(target=go_on, args=(dora, url, True)),
     ]
     for work in works:
         work.start()
@@ -74,21 +73,24 @@ def listen(live: ClientConnection) -> None:
             pass
 
 
-def go_on(colleague: Colleague, counts: bool) -> None:
-    """Work until the server stops at the end of the demo."""
-    with suppress(URLError, WebSocketException, ConnectionError):
-        colleague.work(counts)
+def go_on(colleague: Colleague, url: str, counts: bool) -> None:
+    """Work until the server stops at the end of the demo. Begin again after a failure, such as a server that froze."""
+    while True:
+        wait_for(url)
+        with suppress(OSError, WebSocketException):
+            colleague.work(counts)
+        time.sleep(PAUSE_SECONDS[0])
 
 
 def wait_for(url: str) -> None:
-    """Wait until the server answers."""
+    """Wait until the server answers. End the thread if it does not."""
     until = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < until:
-        with suppress(URLError, ConnectionError):
-            urlopen(f"{url}/health").close()
+        with suppress(OSError):
+            urlopen(f"{url}/health", timeout=START_SECONDS_MAX).close()
             return
         time.sleep(0.2)
-    sys.exit("the server did not start")
+    sys.exit("the server does not answer")
 
 
 if __name__ == "__main__":

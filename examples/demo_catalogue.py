@@ -1,8 +1,8 @@
 """A demo of the catalogue: Debian's packages in four states, RFCs and films, with versions, works and a page.
 
 Run `make demo-catalogue`, or `python examples/demo_catalogue.py [STORE] [PORT]`. The store stays in its folder, so a
-second run does not fetch the records again. apt fetches 25 MB, needs no root and installs nothing. Without apt the
-catalogue has only the films.
+second run does not fetch the records again, unless the first run was interrupted. apt fetches 25 MB, needs no root
+and installs nothing. Without apt the catalogue has only the films.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stratalog import Store
 from stratalog.cli import main as stratalog_program
 from stratalog_catalogue.polls import Polled, poll
 from stratalog_catalogue.queries import differences, search
-from stratalog_catalogue.sources import Source, add_source, read_sources
+from stratalog_catalogue.sources import Source, add_source
 from stratalog_catalogue.summary import read_stats
 from stratalog_catalogue.workers import reconcile
 
@@ -31,15 +31,20 @@ ORGANISATION = "demo"
 GATHER = Path(__file__).parents[1] / "scripts" / "catalogue_data.py"
 PACKAGES = "5000"
 PORT = 8420
+COMPLETE = "demo/complete"
+"""The id of the record that exists once the demo has stored everything. Without it, the demo stores the rest."""
+
 T = TypeVar("T")
 
 
 def main(url: str, port: int) -> None:
     with tempfile.TemporaryDirectory() as name, stratalog.open(url) as store:
-        if any(read_sources(store.records(ORGANISATION))):
+        records = store.records(ORGANISATION)
+        if any(records.list(prefix=COMPLETE)):
             click.echo("the catalogue is there already, with all changes")
         else:
             show(store, Path(name))
+            records.put(COMPLETE, b"")
     port = free_port(port)
     say_what_to_do(url, f"http://127.0.0.1:{port}/web/catalogue/?in={ORGANISATION}")
     stratalog_program(["catalogue", "serve", ORGANISATION, "--store", url, "--port", str(port)])

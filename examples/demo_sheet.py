@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 from demo_sync import free_port
-from demo_workbook import PastClock, build
+from demo_workbook import PastClock, build, is_complete
 
 import stratalog
 from stratalog.cli import main as stratalog_program
@@ -40,11 +40,11 @@ def main(store: str, port: int) -> None:
 
 
 def fill(store: str) -> None:
-    """Write the workbook, unless an earlier demo has written it."""
+    """Write the workbook, or the rest of it after an interrupted demo. A complete workbook is not written again."""
     clock = PastClock()
     with stratalog.open(store, clock=clock) as opened:
         sheets = Sheets(opened)
-        if any(sheet.name == NAME for sheet in sheets.list(ORGANISATION)):
+        if is_complete(sheets, ORGANISATION, NAME):
             click.echo("the workbook is there already, with all changes")
         else:
             click.echo("writing the plan of a café, step by step")

@@ -45,11 +45,12 @@ from sheet_parts import (
     widths,
 )
 
+from stratalog import Conflict, NotFound
 from stratalog.clock import SystemClock
 from stratalog_sheet import Sheet, Sheets
 from stratalog_sheet.cells import column_name
 
-__all__ = ["PastClock", "build", "steps"]
+__all__ = ["PastClock", "build", "is_complete", "steps"]
 
 TITLE = "Café Mirador · the first year"
 ADA, BEN, CHIARA, DAN = "Ada Moreau", "Ben Okafor", "Chiara Ricci", "Dan Silva"
@@ -76,28 +77,48 @@ class PastClock(SystemClock):
 
 
 def build(sheets: Sheets, organisation: str, name: str, clock: PastClock | None = None) -> Sheet:
-    """Create the workbook, one version for each step, and save the snapshots that are due."""
-    sheet = sheets.create(organisation, name, title=TITLE, author=ADA)
-    revision = sheet.load().base_revision
+    """Write the workbook, or the rest of it after an interruption: one version for each step and for each label.
+
+    Then save the snapshots that are due. `is_complete` must be false.
+    """
+    try:
+        sheet = sheets.create(organisation, name, title=TITLE, author=ADA)
+    except Conflict:
+        sheet = sheets.open(organisation, name)
+    written, version, revision = sheet.version, 1, sheet.load().base_revision
     planned = list(steps())
     for number, step in enumerate(planned, 1):
         if clock is not None:
             clock.behind_ms = SPAN_MS * (len(planned) - number) // len(planned)
-        message = {
-            "type": "REMOTE_REVISION",
-            "version": 1,
-            "serverRevisionId": revision,
-            "nextRevisionId": f"step-{number}",
-            "clientId": step.author,
-            "commands": step.commands,
-        }
-        change = sheet.append(message, author=step.author)
+        version += 1
+        if written < version:
+            message = {
+                "type": "REMOTE_REVISION",
+                "version": 1,
+                "serverRevisionId": revision,
+                "nextRevisionId": f"step-{number}",
+                "clientId": step.author,
+                "commands": step.commands,
+            }
+            sheet.append(message, author=step.author)
         revision = f"step-{number}"
         if step.label:
-            sheet.name_version(change.version, step.label, author=step.author)
+            version += 1
+            if written < version:
+                sheet.name_version(version - 1, step.label, author=step.author)
     while sheet.snapshot_due() is not None:
         pass
     return sheet
+
+
+def is_complete(sheets: Sheets, organisation: str, name: str) -> bool:
+    """Whether `build` has written all steps. A workbook that a user has edited is complete, too."""
+    try:
+        sheet = sheets.open(organisation, name)
+    except NotFound:
+        return False
+    planned = list(steps())
+    return sheet.version > len(planned) + sum(1 for step in planned if step.label)
 
 
 def steps() -> Iterator[Step]:

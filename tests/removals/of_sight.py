@@ -60,6 +60,27 @@ REMOVALS: tuple[Removal, ...] = (
         (catalogue_story("aClosedWorkReturnsToItsLineInTheListOnANarrowScreen"),),
     ),
     Removal(
+        "B951",
+        (Edit(CATALOGUE, "    if (closed && narrow.matches) returnToLine(closed);\n", ""),),
+        (catalogue_story("aClosedWorkReturnsToItsLineInTheListOnANarrowScreen"),),
+    ),
+    Removal(
+        "B952",
+        (
+            Edit(
+                "examples/demo_workbook.py",
+                "sheet.version > len(planned) + sum(1 for step in planned if step.label)",
+                "sheet.version > 0",
+            ),
+        ),
+        ("apps/sheet/tests/test_demo_workbook.py::test_an_interrupted_demo_is_continued",),
+    ),
+    Removal(
+        "B952",
+        (Edit("examples/demo_catalogue.py", '            records.put(COMPLETE, b"")\n', ""),),
+        ("apps/catalogue/tests/test_demo.py::test_the_demo_continues_after_an_interruption_and_prints_its_results",),
+    ),
+    Removal(
         "B829",
         (Edit(CATALOGUE, '    find("#list").replaceChildren();\n', ""),),
         (catalogue_story("aFailedSearchShowsItsErrorInPlaceOfEarlierResults"),),

@@ -58,6 +58,34 @@ def test_the_icon_has_the_name_that_browsers_ask_for(client: Client) -> None:
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
 
 
+# Errors
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+def test_a_person_gets_a_page_for_an_unknown_address(client: Client) -> None:
+    answer = client.get("/sheets", headers=BROWSER)
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert answer.headers["cache-control"] == "no-store", "a cache would give the page to a program"
+    page = ElementTree.fromstring(answer.text.replace("<!doctype html>", ""))
+    assert page.findtext(".//h1") == "There is no page at this address"
+    assert [link.get("href") for link in page.iter("a")] == ["/"]
+
+
+def test_a_person_gets_a_page_for_an_address_that_needs_a_token() -> None:
+    with serving(Application(authenticate=StaticTokens({}))) as client:
+        answer = client.get("/sheets", headers=BROWSER)
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert "<p>A bearer token is required.</p>" in answer.text
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json, text/html", "application/msgpack"])
+def test_a_program_gets_the_error_as_json(client: Client, accept: str) -> None:
+    answer = client.get("/sheets", headers={"Accept": accept})
+    assert problem(answer) == (404, "not-found")
+    assert problem(client.post("/sheets", headers=BROWSER)) == (404, "not-found")
+
+
 # Other sites
 
 

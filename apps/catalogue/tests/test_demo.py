@@ -14,6 +14,8 @@ from types import ModuleType
 import pytest
 
 from apps.catalogue.tests.helpers import DAY_NS, PACKAGE, START_NS
+from stratalog import Store
+from stratalog_catalogue.polls import Polled
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,7 +29,7 @@ def loaded(path: Path) -> ModuleType:
     return module
 
 
-def test_the_demo_prints_its_results(
+def test_the_demo_continues_after_an_interruption_and_prints_its_results(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "examples")
@@ -43,6 +45,10 @@ def test_the_demo_prints_its_results(
 
     monkeypatch.setattr(demo, "gather", gather)
     monkeypatch.setattr(demo, "stratalog_program", served.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(demo, "polled", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            demo.main(str(tmp_path / "store"), 0)
     demo.main(str(tmp_path / "store"), 0)
     told = capsys.readouterr().out
     for words in ("packages: 2 new", "1 works of 1 records", "0 differ", "found packages", "+Version: 1.1", "/web/"):
@@ -50,6 +56,10 @@ def test_the_demo_prints_its_results(
     demo.main(str(tmp_path / "store"), 0)
     assert "there already" in capsys.readouterr().out
     assert [words[:3] for words in served] == [["catalogue", "serve", "demo"]] * 2
+
+
+def interrupt(store: Store) -> list[Polled]:
+    raise KeyboardInterrupt
 
 
 def test_states_are_made_from_the_package_indexes_of_apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

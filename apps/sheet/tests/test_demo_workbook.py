@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,3 +68,44 @@ def test_four_people_wrote_the_workbook_in_three_weeks(plan: Sheet) -> None:
 def test_a_cell_of_the_workbook_has_two_changes_and_was_moved_between_them(plan: Sheet) -> None:
     changes = plan.blame("C12", sheet="Costs")
     assert [(change.author, change.cell) for change in changes] == [("Ben Okafor", "C12"), ("Ben Okafor", "C11")]
+
+
+def test_an_interrupted_demo_is_continued(engines: EnginePool, plan: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    from demo_workbook import build, is_complete
+
+    with stratalog.open("memory:") as store:
+        sheets = Sheets(store, engines)
+        assert not is_complete(sheets, "local", "cafe")
+        # The second interruption is between a step and its label.
+        for method, calls in (("append", 3), ("name_version", 0), ("append", 10)):
+            with monkeypatch.context() as patch:
+                patch.setattr(Sheet, method, interrupted(getattr(Sheet, method), calls))
+                with pytest.raises(KeyboardInterrupt):
+                    build(sheets, "local", "cafe")
+            assert not is_complete(sheets, "local", "cafe")
+        whole = build(sheets, "local", "cafe")
+        assert is_complete(sheets, "local", "cafe")
+        assert [entry.author for entry in whole.activity(limit=100)] == [
+            entry.author for entry in plan.activity(limit=100)
+        ]
+        assert [(one.version, one.label) for one in whole.versions()] == [
+            (one.version, one.label) for one in plan.versions()
+        ]
+        assert [whole.files.csv(sheet=tab["id"]) for tab in whole.sheets()] == [
+            plan.files.csv(sheet=tab["id"]) for tab in plan.sheets()
+        ]
+        whole.set("A1", "mine")
+        assert is_complete(sheets, "local", "cafe")
+
+
+def interrupted(method: Any, calls: int) -> Any:
+    """Return the method, which raises KeyboardInterrupt after this number of calls."""
+    left = iter(range(calls))
+
+    def call(*args: Any, **named: Any) -> Any:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return method(*args, **named)
+
+    return call

@@ -54,6 +54,7 @@ presence        the clients present in one document, sent as changes
 live            WebSocket and server-sent events
 live_right      the right to listen, checked once in each heartbeat interval
 metrics         metrics in Prometheus's format
+page_frame      the HTML frame of the server's own pages, and the page of an error
 home            the server's own pages: an overview, and its API
 pages           the browser client, and an application's pages
 names           the route that lists the organisations that have a document or log of a name

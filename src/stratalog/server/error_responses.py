@@ -15,6 +15,8 @@ from litestar.openapi.datastructures import ResponseSpec
 from stratalog.errors import QuotaExceeded, StratalogError
 from stratalog.server.errors import MEANINGS, Problem, problem_of, retry_headers, status_of
 from stratalog.server.methods import allow_header
+from stratalog.server.page_frame import HTML, error_page, is_asked_by_person
+from stratalog.server.request_headers import headers_of
 
 __all__ = ["PROBLEMS", "handle_core", "handle_http", "handle_unexpected", "response"]
 
@@ -41,11 +43,17 @@ def handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Respo
     return Response(problem_of(error), status_code=status, headers=retry_headers(status, error.details))
 
 
-def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
-    """Return the response to an error of the framework, as for an unknown path or an invalid parameter."""
+def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem] | Response[str]:
+    """Return the response to an error of the framework, as for an unknown path or an invalid parameter.
+
+    A browser that shows an unknown path to a person gets a page.
+    """
     status = error.status_code
     if status >= 500:
         return handle_unexpected(request, error)
+    if status == 404 and is_asked_by_person(request.method, headers_of(request.scope)):
+        page, headers = error_page(status)
+        return Response(page, status_code=status, media_type=HTML, headers=headers)
     code = _HTTP_CODES.get(status, "invalid")
     message = error.detail
     if isinstance(error, ValidationException) and isinstance(error.extra, list):

@@ -15,7 +15,8 @@ from litestar import Request, Response, Router, get
 from litestar.openapi.plugins import JsonRenderPlugin, OpenAPIRenderPlugin
 from litestar.types import ControllerRouterHandler
 
-from stratalog.server.pages import CLIENT, HEADERS, POLICY, WEB
+from stratalog.server.page_frame import HTML, PAGE_HEADERS, framed
+from stratalog.server.pages import CLIENT, WEB
 from stratalog.server.service import Served
 
 __all__ = ["HOME", "OPEN_PATHS", "SchemaDocument", "SchemaPage", "schema_router"]
@@ -25,32 +26,7 @@ OPEN_PATHS = frozenset({"/", "/favicon.ico", "/health", "/schema", "/schema/open
 
 ICON = CLIENT.with_name("home") / "icon.svg"
 INDEX = "/index.html"
-HTML, SVG = "text/html", "image/svg+xml"
-_HEADERS = {**HEADERS, "Content-Security-Policy": POLICY}
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-  <head>
-    <meta charset="utf-8" />
-    <meta name="viewport" content="width=device-width, initial-scale=1" />
-    <meta name="color-scheme" content="light dark" />
-    <title>{title}</title>
-    <link rel="icon" href="/web/home/icon.svg" />
-    <link rel="stylesheet" href="/web/theme/base.css" />
-    <link rel="stylesheet" href="/web/home/home.css" />
-    <script src="/web/theme/theme.js"></script>
-  </head>
-  <body>
-    <header>
-      <h1>{heading}</h1>
-      <button id="scheme" type="button" class="quiet icon" aria-label="Light or dark"></button>
-    </header>
-    <main>
-{main}
-    </main>
-  </body>
-</html>
-"""
+SVG = "image/svg+xml"
 _PROGRAMS = (
     ("/schema", "API", "all calls with their parameters and responses"),
     ("/schema/openapi.json", "OpenAPI document", "the API in machine-readable form"),
@@ -67,13 +43,13 @@ def home(request: Request[Any, Any, Any]) -> Response[str]:
     sections = [_links("Pages", pages)] if pages else []
     sections.append(_links("For programs", _PROGRAMS))
     text = f"<p>Version {escape(version('stratalog'))}. Documents, logs and records are below <code>/v1/</code>.</p>"
-    return Response(_page("Stratalog", "Stratalog", [text, *sections]), media_type=HTML, headers=_HEADERS)
+    return Response(framed("Stratalog", "Stratalog", [text, *sections]), media_type=HTML, headers=PAGE_HEADERS)
 
 
 @get("/favicon.ico", pool="pages", include_in_schema=False)
 async def icon(service: Served) -> Response[bytes]:
     """The icon, under the name that browsers request by default."""
-    return Response(await service.run(ICON.read_bytes), media_type=SVG, headers=_HEADERS)
+    return Response(await service.run(ICON.read_bytes), media_type=SVG, headers=PAGE_HEADERS)
 
 
 class SchemaPage(OpenAPIRenderPlugin):
@@ -86,7 +62,7 @@ class SchemaPage(OpenAPIRenderPlugin):
     def render(self, request: Request[Any, Any, Any], openapi_schema: Mapping[str, Any]) -> bytes:
         """Return the page. The first call makes the page. Later calls return the same bytes."""
         if self._page is None:
-            self._page = _page("API · Stratalog", '<a href="/">Stratalog</a> API', [_calls(openapi_schema)]).encode()
+            self._page = framed("API · Stratalog", '<a href="/">Stratalog</a> API', [_calls(openapi_schema)]).encode()
         return self._page
 
 
@@ -106,7 +82,7 @@ class SchemaDocument(JsonRenderPlugin):
 
 def schema_router() -> Router:
     """Return the router of the OpenAPI document and its page."""
-    headers = {name: value for name, value in _HEADERS.items() if name != "Cache-Control"}
+    headers = {name: value for name, value in PAGE_HEADERS.items() if name != "Cache-Control"}
     return Router("/schema", route_handlers=[], include_in_schema=False, response_headers=headers)
 
 
@@ -166,10 +142,6 @@ def _section(heading: str, parts: Sequence[str]) -> str:
 def _title(path: str) -> str:
     """Return a page's title, which is the capitalised folder of its path below `/web/`."""
     return Path(path).parent.relative_to(WEB).as_posix().capitalize()
-
-
-def _page(title: str, heading: str, parts: Sequence[str]) -> str:
-    return _PAGE.format(title=escape(title), heading=heading, main="\n".join(parts))
 
 
 HOME: list[ControllerRouterHandler] = [home, icon]

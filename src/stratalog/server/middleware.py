@@ -28,6 +28,7 @@ from stratalog.server.deadlines import within_deadline
 from stratalog.server.errors import Refused, encoded_problem, status_of
 from stratalog.server.home import OPEN_PATHS
 from stratalog.server.metrics import Metrics
+from stratalog.server.page_frame import HTML, error_page, is_asked_by_person
 from stratalog.server.pages import WEB
 from stratalog.server.rates import Rates
 from stratalog.server.request_headers import Headers, headers_of
@@ -264,7 +265,14 @@ class _Passing:
         if self._scope["type"] == ScopeType.WEBSOCKET:
             await self._send({"type": "websocket.close", "code": 1008, "reason": error.message})
             return
-        await self._answer(status_of(error), *encoded_problem(error))
+        status = status_of(error)
+        headers, body = encoded_problem(error)
+        if is_asked_by_person(self._scope["method"], self.headers):
+            page, page_headers = error_page(status, error.message)
+            body = page.encode()
+            kind = {"content-type": f"{HTML}; charset=utf-8", "content-length": str(len(body))}
+            headers = {**headers, **page_headers, **kind}
+        await self._answer(status, headers, body)
 
     async def answer_preflight(self) -> None:
         """Answer a preflight request.

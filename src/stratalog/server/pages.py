@@ -23,6 +23,7 @@ from litestar.response import Stream
 from stratalog.limits import ANSWER_PIECE_BYTES
 from stratalog.server.application import Application
 from stratalog.server.metrics import METRIC_PATH
+from stratalog.server.page_frame import HEADERS, HTML, OWN_CONNECTIONS, POLICY
 from stratalog.server.service import Served, Service
 
 __all__ = ["CLIENT", "OWN_CONNECTIONS", "POLICY", "WEB", "FileVersion", "PageFile", "files_in", "pages", "serve_files"]
@@ -36,7 +37,7 @@ HOME = CLIENT.with_name("home")
 INDEX = "index.html"
 KINDS = {
     ".css": "text/css",
-    ".html": "text/html",
+    ".html": HTML,
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
     ".ts": "text/plain",
@@ -44,17 +45,6 @@ KINDS = {
     ".woff2": "font/woff2",
     ".xml": "application/xml",
 }
-OWN_CONNECTIONS = "connect-src 'self'"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    f"{OWN_CONNECTIONS}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Cache-Control": "no-cache",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
-
 _log = logging.getLogger("stratalog.server")
 
 

@@ -204,7 +204,7 @@ const stories = {
     const isSeen = (selector) => page.locator(selector).evaluate(isInWindow);
     await page.waitForSelector("#list a");
     const key = await page.locator("#list a").last().getAttribute("data-key");
-    for (const close of [() => page.click("#back"), () => page.keyboard.press("Escape")]) {
+    for (const close of [() => page.click("#back"), () => page.keyboard.press("Escape"), () => page.goBack()]) {
       await page.locator("#list a").last().click();
       await page.waitForSelector("article h2", { state: "visible" });
       await page.waitForFunction(() => document.activeElement?.id === "work");

@@ -86,17 +86,22 @@ function openHere(event) {
   go({ source: query.get("source"), id: query.get("id") });
 }
 
-/** Show the work that the address names, or else the overview. */
+/**
+ * Show the work that the address names, or else the overview. A narrow screen, which hid the list, shows the line of a
+ * closed work again, also if the user has closed it by the browser's Back.
+ */
 async function show() {
   const asked = { source: named("source"), id: named("id") };
   const key = asked.id ? `${asked.source}/${asked.id}` : "";
   mark();
   if (key === shown) return;
+  const closed = shown;
   shown = key;
   document.body.toggleAttribute("data-open", Boolean(key));
   if (!key) {
     document.title = "Catalogue · Stratalog";
     if (stats) showOverview(find("#work"), stats, organisation, choose);
+    if (closed && narrow.matches) returnToLine(closed);
     return;
   }
   const search = (words) => go({ q: words, of: "", source: "", id: "" });
@@ -165,10 +170,10 @@ function back() {
   else find("#search").focus();
 }
 
-/** Close the work, and move the focus to its line. A narrow screen, which hid the list, shows this line again. */
-function close() {
-  const key = shown;
-  go({ source: "", id: "" });
+const close = () => go({ source: "", id: "" });
+
+/** Move the focus to the line of a work, or to the search field if the list has no such line. */
+function returnToLine(key) {
   const line = links().find(({ dataset }) => dataset.key === key);
   (line ?? find("#search")).focus({ preventScroll: true });
   line?.scrollIntoView({ block: "center" });
