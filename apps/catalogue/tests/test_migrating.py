@@ -262,7 +262,9 @@ def test_a_rename_keeps_the_newer_of_two_notes_of_a_migration(catalogue: Catalog
     assert catalogue.records.get(f"{MIGRATIONS}tate/{old.table}").body == b"null"
 
 
-def test_a_migration_that_read_no_row_counts_as_none(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_that_failed_before_its_first_row_is_no_earlier_migration(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = Old(ranged=False)
     old.row("b", 1, {"S": "1"})
     poll_and_prune(catalogue, "b", retain=1)

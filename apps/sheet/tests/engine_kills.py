@@ -126,7 +126,7 @@ class ServedRun(Run):
     def _ask(self, method: str, path: str, **options: Any) -> Any:
         """Do the kills planned for this request, then return the server's answer. Raises Refusal, Diverged.
 
-        Retries at most `TRIES_MAX` times while the server is busy or has lost an engine.
+        Sends the request at most `TRIES_MAX` times while the server is busy or has lost an engine.
         """
         self._requests += 1
         for _ in range(self._kills[self._requests]):
