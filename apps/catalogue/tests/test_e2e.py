@@ -28,7 +28,7 @@ STORIES = [
     "anAddressRestoresTheShownSearchAndWork",
     "aClickOnANameSearchesForTheName",
     "textOfARecordIsNotInterpretedAsMarkup",
-    "darkIsFollowedAndChosen",
+    "theColourSchemeFollowsTheSystemUntilTheReaderChooses",
     "aNarrowScreenShowsEitherTheListOrAWork",
     "aClosedWorkReturnsToItsLineInTheListOnANarrowScreen",
     "aFailedSearchShowsItsErrorInPlaceOfEarlierResults",
