@@ -196,7 +196,7 @@ def test_a_repeated_migration_copies_no_row_whose_version_was_pruned(
     poll_and_prune(catalogue, "b", retain=retain)
     assert run(catalogue, old) == (0, same, failed)
     assert body(catalogue, "b") == b"polled"
-    # Without a version of any row, the row may also be a new one.
+    # If no version of a row is left, the migration cannot tell a pruned row from a new one.
     assert ["it is unknown" in letter.reason for letter in catalogue.records.dead_letters()] == [True] * (failed > 0)
 
 
