@@ -44,7 +44,7 @@ CLIENTS = 3
 REQUESTS_MIN = 40
 """A session normally makes more requests than this number. The kills happen at random requests below this number."""
 
-PARALLEL_SESSIONS = 2
+PARALLEL = 2
 KILL_DELAY_SECONDS_MAX = 0.01
 TRIES_MAX = 40
 TRY_SECONDS = 0.1
@@ -252,7 +252,7 @@ def play(sessions: int, kills: int, seed: int) -> tuple[Counter[str], int]:
     total: Counter[str] = Counter()
     engines = EnginePool(ENGINES)
     try:
-        with TemporaryDirectory() as folder, serving(folder) as server, ThreadPoolExecutor(PARALLEL_SESSIONS) as threads:
+        with TemporaryDirectory() as folder, serving(folder) as server, ThreadPoolExecutor(PARALLEL) as threads:
 
             def run(number: int) -> dict[str, int]:
                 try:
