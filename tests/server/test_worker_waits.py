@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ class WaitingPath(QueuePath):
         while len(tried) < count:
             self.work()
             self.clock.sleep(0.001)
-        return [round((later - earlier) / 1000, 1) for earlier, later in zip(tried, tried[1:], strict=False)]
+        return [round((later - earlier) / 1000, 1) for earlier, later in pairwise(tried)]
 
 
 def test_an_idle_worker_waits_from_its_first_wait_to_its_longest_wait() -> None:
