@@ -64,7 +64,7 @@ BLOB_ROW_BYTES_MAX = 64 * 1024
 COMMIT_BLOB_BYTES_MAX = 16 * 1024 * 1024
 BLOB_SLICE_BYTES = 256 * 1024
 BODY_INLINE_BYTES_MAX = 8 * 1024
-# A process remembers this many recently read blobs, so that a put of the same bytes need not read them again.
+# An opened store remembers this many recently read blobs, so that a put of the same bytes need not read them again.
 READS_REMEMBERED_MAX = 10_000
 
 # Queue: the limits of Amazon SQS FIFO. An SQS message is text of at most 1 MiB: the body in base64, and names.

@@ -169,7 +169,9 @@ def insert_row(session: Session, name: str, row: int, count: int, tab: str | Non
 @click.argument("name", metavar=NAME)
 @click.argument("cell", required=False)
 @in_tab
-@click.option("--at", metavar="VERSION|TIME", help="The version that CELL is a name in.  [default: the newest]")
+@click.option(
+    "--at", metavar="VERSION|TIME", help="The version in which the cell has the name CELL.  [default: the newest]"
+)
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many lines to print.")
 def history(session: Session, name: str, cell: str | None, tab: str | None, at: str | None, limit: int) -> None:
     """List the changes of a sheet and their authors, newest first; with CELL the changes of that cell.
