@@ -169,7 +169,7 @@ class Admission:
         return account
 
     def _make_room(self, newest: str) -> None:
-        """Evict the least recently used empty account other than ``newest``, or without one, the least recently used.
+        """Evict an empty account other than ``newest``, or if there is none, any account: the least recently used one.
 
         Callers may invent organisation names. The account of an invented name is empty, so it is evicted before
         accounts with amounts.

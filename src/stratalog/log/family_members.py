@@ -1,6 +1,6 @@
 """Family members: the item of each log in its family, with the log's depth.
 
-A log that forks no other log has depth 0. A fork is deeper than its parent. So a reader that sorts the members by depth
+A log that is not a fork has depth 0. A fork is deeper than its parent. So a reader that sorts the members by depth
 reads the references of a log before those of its forks.
 """
 
