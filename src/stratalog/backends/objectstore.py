@@ -143,7 +143,9 @@ class ObjectBlobs:
         stat = self.stat(key)
         if stat is None or stat.stamp != stamp:
             return stat is None
-        raise Unavailable("the bucket's versioning is off, so a delete could remove a later put", key=key)
+        raise Unavailable(
+            "a blob can be deleted only in an S3 bucket with versioning, where no delete removes a later put", key=key
+        )
 
     def close(self) -> None:
         self._closed = True

@@ -164,7 +164,7 @@ def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:
 def _without(
     environment: Environment, record: NameRecord, segment: Segment, version: int, blob_batch: BlobBatch
 ) -> Segment | None:
-    """Return the segment with a new archive, in which the entry is erased; None if the archive has erased it before."""
+    """Return the segment with a new archive, in which the entry is erased; None if it is erased already."""
     items = open_archive(environment, record.prefix, record.owner, segment)
     position = version - segment.first
     if "d" in items[position].attributes:
