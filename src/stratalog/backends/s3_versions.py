@@ -17,7 +17,7 @@ from stratalog.errors import Invalid, Unavailable
 from stratalog.ports.blobs import BlobStat, key_hash
 from stratalog.ports.meter import Meter
 
-__all__ = ["S3Versions", "create_bucket", "no_bucket", "prepare_bucket"]
+__all__ = ["FREED", "S3Versions", "create_bucket", "no_bucket", "prepare_bucket"]
 
 T = TypeVar("T")
 

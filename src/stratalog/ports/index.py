@@ -163,7 +163,7 @@ class Index(Protocol):
 
         Raises ConditionFailed: nothing was written. The error contains the item at the key of each failed condition, as
         stored at the time of the commit.
-        Raises Unavailable, LimitExceeded, Invalid, Closed: nothing was written.
+        Raises Unavailable, LimitExceeded, Invalid, Closed, or Corrupt for a damaged item: nothing was written.
         Raises OutcomeUnknown: all writes took effect, or none did. A commit without effect may still take effect later.
         """
         ...
