@@ -23,7 +23,7 @@ LOOKS_MAX = 3
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """The end of a log as it was when ``seen`` was taken: the last version, its segment and its time."""
+    """The end of a log, read or written after ``seen`` was taken: the last version, its segment and its time."""
 
     version: int
     segment: int

@@ -124,7 +124,9 @@ def verify_log(
     progress: Callable[[int], None] | None = None,
     visit: Callable[[Entry], None] = lambda entry: None,
 ) -> ChainReport:
-    """Recompute a log's chain up to ``upto`` or the head. Reads every entry. ``log`` must have no upcasters.
+    """Recompute a log's chain from the floor to ``upto`` or the head. Reads every entry there.
+
+    ``log`` must have no upcasters.
 
     The function calls ``visit`` with each entry that it reads, in order. If it reads entries once more to explain a
     fault, it calls ``visit`` again.
