@@ -230,9 +230,9 @@ def free_segments(log: Log, stop: Stop = never, report: Report = quiet) -> int:
     """Delete the entries of due segments from the index; return the number of segments. An interrupted call can resume.
 
     A segment is due some time after its mark; see `is_due`. A mark of a clock that was far ahead is made again. Before
-    it deletes entries, the function reads their archive back from storage, or the base at the floor. Either may be
-    damaged by now. The function makes a damaged archive again from the entries. It calls ``stop`` before each segment,
-    and ``report`` with 1 after it.
+    it deletes archived entries, the function reads their archive back from storage; before forgotten entries, the base
+    at the floor. Either may be damaged by now. The function makes a damaged archive again from the entries. It calls
+    ``stop`` before each due segment, and ``report`` with 1 after it.
 
     Raises Corrupt, after all other segments, if an archive cannot be made again or the base does not read back. Without
     the base no forgotten segment is freed. Raises Invalid for a document, Unavailable.

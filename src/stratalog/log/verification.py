@@ -284,7 +284,7 @@ def damage_of(version: int, error: StratalogError, hash: bytes = b"") -> Damage:
 
 
 def _stored_hash(value: object) -> bytes:
-    """Return a hash of the index; empty, which is the hash of no version, for a damaged value of another type."""
+    """Return a stored hash. For a damaged value of another type return ``b""``, which is the hash of no version."""
     return value if isinstance(value, bytes) else b""
 
 
