@@ -161,7 +161,7 @@ def test_a_bucket_without_versions_holds_blobs_but_deletes_none(bucket: Emulator
     blobs.put(KEY, BODY)
     stat = stat_of(blobs, KEY)
     assert list(blobs.list("organisation/doc")) == [stat]
-    with pytest.raises(Unavailable, match="versioning is off"):
+    with pytest.raises(Unavailable, match="only in an S3 bucket with versioning"):
         blobs.delete(KEY, stat.stamp)
     assert not blobs.delete(KEY, "another")
     assert blobs.get(KEY) == BODY
@@ -279,6 +279,28 @@ def test_a_deleted_blob_can_be_restored_from_its_retained_copy(bucket: Emulator)
     s3.copy_object(Bucket=VERSIONED, Key=f"freed/{KEY}", CopySource=source)
     assert blobs.get(KEY) == BODY
     assert blobs.delete(f"none/{sha256(b'none').hex()}", "any")
+
+
+def test_a_list_of_a_bucket_without_a_prefix_has_no_retained_copies(bucket: Emulator) -> None:
+    blobs = open_object_blobs(
+        f"s3://{VERSIONED}",
+        SystemClock(),
+        endpoint=bucket.url,
+        access=SessionAccess(session=session()),
+        retains_freed=True,
+    )
+    blobs.put(KEY, BODY)
+    assert blobs.delete(KEY, stat_of(blobs, KEY).stamp)
+    assert client(bucket).head_object(Bucket=VERSIONED, Key=f"{FREED}{KEY}")
+    assert not [stat.key for stat in blobs.list("") if stat.key.startswith(FREED)]
+
+
+def test_a_list_leaves_out_the_objects_of_other_programs(bucket: Emulator) -> None:
+    blobs = blobs_in(VERSIONED, bucket, "shared")
+    for name in ("README.txt", "folder/read me", f"folder/{'g' * 64}"):
+        client(bucket).put_object(Bucket=VERSIONED, Key=f"shared/{name}", Body=b"notes")
+    blobs.put(KEY, BODY)
+    assert [stat.key for stat in blobs.list("")] == [KEY]
 
 
 def test_a_document_with_large_values_works_on_a_bucket_and_its_garbage_is_collected(bucket: Emulator) -> None:

@@ -83,9 +83,9 @@ class SqliteFile:
         The job must read before it writes, and have the same effect when it runs again. It may raise ConditionFailed
         before its first write. An error of Stratalog fails only this job. An error of SQLite fails the whole group.
 
-        A job with ``rows`` or ``blobs`` must only insert these rows and blobs, and only if all of them are absent. So
-        one statement may replace the job. ``blob_bytes`` is the size of the blobs that the job writes. Jobs share a
-        transaction until their blobs have `BLOB_SLICE_BYTES`.
+        If all ``rows`` and ``blobs`` are absent and the checks of the rows hold, the job must insert them and do
+        nothing else. One statement may then replace the job. ``blob_bytes`` is the size of the blobs that the job
+        writes. Jobs share a transaction until their blobs have `BLOB_SLICE_BYTES`.
 
         Raises the job's error, StorageFull, Unavailable, Corrupt, Closed: nothing was written. Raises OutcomeUnknown:
         either everything or nothing was written.
@@ -133,7 +133,10 @@ class SqliteFile:
             self._turnstile.close()
 
     def leave_to_parent(self, clean: bool) -> None:
-        """For a forked child: close the lock files without unlocking them, and the connections: `close_inherited`."""
+        """For a forked child: close the lock files without unlocking them.
+
+        After a clean fork, also close the connections; see `close_inherited`.
+        """
         self._closed = True  # not tested before: a thread that vanished may have closed the file halfway
         self._turnstile.leave_to_parent()
         if clean:
@@ -174,7 +177,7 @@ class _Ticket(PendingCommit[Result]):
 
 
 class _GroupWriter:
-    """The one writing connection of the process. The leader runs waiting jobs in one transaction."""
+    """The one connection for writes. The leader runs waiting jobs in one transaction."""
 
     def __init__(self, connection: apsw.Connection, opened: OpenPath, turnstile: Turnstile, log_bytes: int) -> None:
         self._connection = connection
