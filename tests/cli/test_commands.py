@@ -364,7 +364,9 @@ def test_an_error_before_any_result_of_a_repair_is_the_whole_answer(budget: Run)
     assert "log not found" in result.stderr
 
 
-def test_versions_are_listed_although_the_floor_rises_meanwhile(budget: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_versions_above_a_floor_that_rises_meanwhile_are_listed(
+    budget: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     floor = Log.floor
 
     def rising(log: Log) -> int:
@@ -774,7 +776,9 @@ def test_a_store_is_not_copied_into_its_own_folder(budget: Run, target: str) -> 
     ("key", "way_out"),
     [("signing.key", "give its verifier key"), ("missing.key", "'missing.key' is neither a file nor a verifier key")],
 )
-def test_a_wrong_key_for_a_checkpoint_is_refused_with_the_right_one(budget: Run, key: str, way_out: str) -> None:
+def test_the_refusal_of_a_wrong_key_for_a_checkpoint_says_which_key_to_give(
+    budget: Run, key: str, way_out: str
+) -> None:
     budget("checkpoint-key", "example.com/ledger", "signing.key")
     Path("note").write_text(budget("checkpoint", "acme/budget", "--key", "signing.key").stdout)
     refused = budget("verify", "--against", "note", "--key", key, code=2)

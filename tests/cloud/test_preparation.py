@@ -78,7 +78,9 @@ class SlowBuckets:
 
 
 @pytest.mark.parametrize("hidden_seconds", [0, 3])
-def test_the_preparation_of_a_queue_takes_at_least_a_second_and_waits_until_it_is_found(hidden_seconds: float) -> None:
+def test_the_preparation_of_a_queue_takes_at_least_a_second_and_waits_until_sqs_finds_the_queue(
+    hidden_seconds: float,
+) -> None:
     clock = ManualClock()
     client = SlowQueues(clock, hidden_seconds=hidden_seconds)
     assert prepare_queues(client, "plans", clock) == QUEUES

@@ -101,7 +101,7 @@ def test_an_organisation_and_a_log_may_be_called_like_a_part_of_a_key(odd: str) 
     assert [line.id for line in list_directory(environment.index, odd, LOGS)] == [NAME]
 
 
-def test_only_the_first_log_of_an_organisation_writes_its_directory_entry() -> None:
+def test_only_the_first_log_of_an_organisation_enters_the_organisation_in_the_directory() -> None:
     log = new_log()
     written: list[str] = []
     original = log.environment.index.commit

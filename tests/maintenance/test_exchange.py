@@ -124,7 +124,9 @@ def test_a_changed_line_is_corrupt(store: stratalog.Store, document: stratalog.D
     assert_nothing_made(store)
 
 
-def test_an_export_cut_anywhere_is_corrupt(store: stratalog.Store, document: stratalog.Document) -> None:
+def test_an_export_that_is_cut_after_its_first_line_is_corrupt(
+    store: stratalog.Store, document: stratalog.Document
+) -> None:
     data = exported(document).getvalue()
     for end in range(len(data.splitlines()[0]) + 1, len(data) - 1, 997):
         with pytest.raises(Corrupt):

@@ -189,7 +189,7 @@ def test_a_fork_that_is_repaired_before_its_ancestors_gets_its_depth(lost: tuple
         assert depths(store, owner) == DEPTHS
 
 
-def test_a_repaired_fork_that_forgot_its_ancestors_stays_above_its_own_forks() -> None:
+def test_a_repaired_fork_that_forgot_its_ancestors_has_a_smaller_depth_than_its_own_forks() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
         first, second, *_ = family_of(store)
         second.snapshot()

@@ -100,7 +100,7 @@ def test_a_session_replaces_the_defaults_of_its_role_that_change_its_statements(
         assert session.execute(sql.SQL("SHOW {}").format(sql.Identifier(name))).fetchall() == [(needed,)]
 
 
-def test_a_store_reads_back_its_bytes_if_its_role_has_no_standard_conforming_strings(
+def test_a_store_reads_back_its_bytes_if_its_role_turns_off_standard_conforming_strings(
     postgres: str, connection: psycopg.Connection[Any]
 ) -> None:
     with default_of_role(connection, "standard_conforming_strings", "off"), opened(postgres) as store:

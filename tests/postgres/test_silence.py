@@ -150,7 +150,7 @@ def test_a_call_without_an_answer_ends_and_the_next_call_uses_another_session(
 
 
 @pytest.mark.usefixtures("guard")
-def test_a_session_ends_although_the_server_is_silent_to_the_question_about_it(
+def test_a_session_ends_although_the_server_does_not_answer_the_probe_either(
     url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server accepts the login of the second session, and then does not answer that session either."""

@@ -34,7 +34,9 @@ def replace(world: World) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_list_of_versions_is_not_empty_although_all_listed_versions_are_forgotten(reverse: bool) -> None:
+def test_a_list_of_versions_has_the_newest_version_although_all_earlier_versions_are_forgotten_meanwhile(
+    reverse: bool,
+) -> None:
     def listed(world: World) -> list[int]:
         return [version.version for version in records(world).versions("a", reverse=reverse)]
 

@@ -304,7 +304,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "milliseconds(before) if before else None",
             ),
         ),
-        (f"{TIMES}::test_a_record_command_refuses_another_text_than_a_time",),
+        (f"{TIMES}::test_a_record_command_refuses_a_text_that_is_no_time",),
     ),
     Removal(
         "B530",

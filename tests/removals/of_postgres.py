@@ -175,7 +175,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B612",
         (Edit(CONNECTIONS, '    "standard_conforming_strings": "on",\n', ""),),
-        (f"{TEST_SESSIONS}::test_a_store_reads_back_its_bytes_if_its_role_has_no_standard_conforming_strings",),
+        (f"{TEST_SESSIONS}::test_a_store_reads_back_its_bytes_if_its_role_turns_off_standard_conforming_strings",),
     ),
     Removal(
         "B612",

@@ -453,7 +453,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B558",
         (Edit(SQS_SETUP, "        clock.sleep(FIRST_USE_SECONDS)\n", ""),),
-        (f"{PREPARATION}::test_the_preparation_of_a_queue_takes_at_least_a_second_and_waits_until_it_is_found",),
+        (
+            f"{PREPARATION}::test_the_preparation_of_a_queue_takes_at_least_a_second_and_waits_until_sqs_finds_the_queue",
+        ),
     ),
     Removal(
         "B558",
