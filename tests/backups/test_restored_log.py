@@ -171,7 +171,7 @@ def test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_dam
 def test_a_log_that_is_deleted_during_its_backup_has_its_name_in_the_backup_and_not_a_former_log_of_the_name(
     world: World,
 ) -> None:
-    """The backup has read the later log when it is deleted. Then it reads the family of the former log."""
+    """A fork needs the former log. The backup reads that log's family after the later log was read and deleted."""
     delete_log(world.store.document("acme", "copy").log)
     later = world.store.create_log("acme", "copy")
     later.append(stratalog.Event("seen", 1))

@@ -1,4 +1,4 @@
-"""The members of a session are clients of all kinds with one interface. Each client's line injects faults."""
+"""The members of a session: clients of all kinds with one interface. The connection of each member injects faults."""
 
 from __future__ import annotations
 

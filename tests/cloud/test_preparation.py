@@ -1,4 +1,4 @@
-"""A new bucket and new queues are waited for, as a new table is: see `test_dynamodb_setup.py`."""
+"""The preparation waits for a new bucket and for new queues. `test_dynamodb_setup.py` tests the wait for a table."""
 
 from __future__ import annotations
 

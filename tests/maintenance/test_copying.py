@@ -111,7 +111,6 @@ def test_a_killed_copy_resumes_and_writes_nothing_twice(seed: int, lives: list[i
 
 
 def test_a_resumed_copy_does_not_read_logs_that_it_has_copied(source: stratalog.Store, target: stratalog.Store) -> None:
-    """A resumed copy does not read a log that an earlier run has copied."""
     dying = Dying(target)
     dying.left = 60
     with pytest.raises(Killed):

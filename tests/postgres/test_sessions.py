@@ -71,7 +71,7 @@ def default_of_role(connection: psycopg.Connection[Any], name: str, value: str) 
 def test_a_commit_succeeds_after_a_commit_that_waited_too_long_for_a_lock(
     postgres: str, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    """The server skips the statements after the one that failed, of which psycopg may just have prepared one."""
+    """After a failed statement the server skips the rest of the pipeline, perhaps a statement that psycopg prepared."""
     monkeypatch.setitem(postgres_connections.SETTINGS, "lock_timeout", "50ms")
     connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(parse_address(postgres).schema)))
     with opened(postgres) as store:

@@ -1,4 +1,4 @@
-"""A primary whose synchronous standby is away. Its commits wait, and what no standby has is never acknowledged."""
+"""A primary whose synchronous standby is away. Commits wait, and the store acknowledges only what a standby has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removals of fixes: what failing services and stopped processes of hosted stores showed."""
+"""Removals of fixes: hosted stores whose services fail or whose processes stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removals of the fixes of bugs that people meet who install the library, and who type odd arguments."""
+"""Removals of fixes: the first steps of a new user, from the installation to odd arguments of commands."""
 
 from __future__ import annotations
 

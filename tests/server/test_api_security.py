@@ -230,7 +230,7 @@ def test_a_valid_web_token_authenticates_its_subject() -> None:
 
 
 def test_a_principal_expires_when_its_token_is_no_longer_accepted() -> None:
-    """The leeway is so long that today is within it: a live connection of the token must stay open."""
+    """The token has expired, but today is still within the long leeway. So the principal must not have expired yet."""
     expired_s, leeway_seconds = 1_000_000_000, 3_000_000_000
     found = web_tokens(leeway_seconds=leeway_seconds)(token(exp=expired_s))
     assert found is not None

@@ -62,7 +62,7 @@ def seeds_of(mutant: Mutant) -> range:
 
 
 def main() -> int:
-    """Hunt every planted bug, and print its first seed if it has one or if its hunt is long."""
+    """Hunt every planted bug. Print its first seed if it has one or if its hunt is long. Report uncaught bugs."""
     logging.getLogger("stratalog").addHandler(logging.NullHandler())
     context = multiprocessing.get_context("fork")
     with context.Pool(os.cpu_count(), maxtasksperchild=1) as pool:

@@ -263,7 +263,7 @@ class DecayWorld:
             pass
 
     def _raise(self, log: Log, act: Callable[[], int]) -> None:
-        """Raise a floor by ``act``. The base at the new floor must need no blob that stays damaged during the call."""
+        """Raise a floor by ``act``. The base at the new floor must need no blob that stays damaged from before to after."""
         counters, before = log.environment.counters, self._noticeable()
         raised = counters["floor"]
         try:
@@ -294,7 +294,7 @@ class DecayWorld:
                     self._require_archive(log, after[first])
 
     def _noticeable(self) -> dict[str, int]:
-        """Map each damaged blob that a proof must find to the number of its damages."""
+        """Map each damaged blob that a proof must find to the number of times that it has been damaged."""
         noticeable = self.scrubs.noticeable(self.damaged)
         self.scheduler.counts.bump("values damaged behind the scrub", len(self.damaged) - len(noticeable))
         return {key: self.damages[key] for key in noticeable}
