@@ -256,7 +256,8 @@ def test_a_fork_is_replayed_and_merged_once(budget: Run) -> None:
 
 
 def test_a_fork_stays_in_its_organisation(budget: Run) -> None:
-    budget("fork", "acme/budget", "zeta/copy", code=2)
+    assert "its source's organisation" in budget("fork", "acme/budget", "zeta/copy", code=2).stderr
+    assert [line["name"] for line in lines(budget("list", "--json").stdout)] == ["acme/budget"]
 
 
 def test_snapshot_archive_forget_and_sweep_report_their_results(budget: Run) -> None:
@@ -374,12 +375,12 @@ def test_the_versions_above_a_floor_that_rises_meanwhile_are_listed(
         monkeypatch.setattr(Log, "floor", floor)
         with stratalog.open("store") as store:
             document = store.document("acme", "budget")
-            document.forget_below(document.version)
+            document.forget_below(document.version - 1)
         floor(log)  # any later read by the handle meets the risen floor, also in a log of one segment
         return before
 
     monkeypatch.setattr(Log, "floor", rising)
-    budget("log", "acme/budget")
+    assert [line["version"] for line in lines(budget("log", "acme/budget", "--json").stdout)] == [3]
 
 
 def test_a_repair_continues_after_a_history_whose_floor_keeps_rising(

@@ -263,7 +263,7 @@ class DecayWorld:
             pass
 
     def _raise(self, log: Log, act: Callable[[], int]) -> None:
-        """Raise a floor by ``act``. The base at the new floor must need no blob that stays damaged from before to after."""
+        """Raise a floor by ``act``. The base at the new floor must need no blob that stays damaged during the call."""
         counters, before = log.environment.counters, self._noticeable()
         raised = counters["floor"]
         try:
