@@ -473,8 +473,9 @@ def test_an_inspection_of_a_nonexistent_record_raises_not_found() -> None:
 
 def test_a_dead_letter_without_a_body_is_intact() -> None:
     with stratalog.open("memory:", clock=ManualClock()) as store:
-        store.records("acme").put("report", b"body")
-        store.records("acme").fail("report", "no such column")
+        records = stratalog.Records(store.environment, "acme", failures_max=1)
+        records.put("report", b"body")
+        assert records.fail("report", "no such column").dead
         assert inspect_all(store) == ()
 
 

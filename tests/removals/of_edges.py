@@ -57,7 +57,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B505",
         (Edit(BACKED_UP_RECORDS, "            return True  # the copy of", "            raise  # the copy of"),),
-        (f"{GARBAGE}::test_a_damaged_copy_of_a_large_body_does_not_end_the_next_backup",),
+        (f"{GARBAGE}::test_lost_copies_of_a_large_body_do_not_end_the_next_backup",),
     ),
     Removal(
         "B506",
