@@ -82,7 +82,7 @@ async def measure(server: Served, requests: int, connections: int) -> tuple[list
 
 
 async def _ask_at_once(port: int, errors: list[str]) -> None:
-    """Send many requests at once, so that the server opens its connections to the index before the first window."""
+    """Send many requests in parallel, so that the server opens its connections to the index before the first window."""
     callers = [_Caller(port, number, errors) for number in range(CALLERS_AT_ONCE)]
     await asyncio.gather(*(caller.ask(6) for caller in callers))
     for caller in callers:

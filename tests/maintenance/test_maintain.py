@@ -44,7 +44,7 @@ def store() -> stratalog.Store:
 def a_store(clock: Clock | None = None, **settings: int) -> stratalog.Store:
     tuned = {"segment_entries_target": 4, "snapshot_entries_interval": 3, "body_inline_bytes_max": 100, **settings}
     opened = stratalog.open("memory:", clock=clock or ManualClock(), settings=stratalog.LogSettings(**tuned))
-    # Write snapshots at once, since a background thread may finish a snapshot during a test's checks.
+    # Write snapshots immediately, since a background thread may finish a snapshot during a test's checks.
     opened.environment.background = InlineTasks()
     return opened
 

@@ -1,4 +1,4 @@
-"""The server answers some pushes at once and queues the other pushes. A worker applies the queued pushes."""
+"""The server answers some pushes immediately and queues the other pushes. A worker applies the queued pushes."""
 
 from __future__ import annotations
 

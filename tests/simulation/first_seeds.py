@@ -28,7 +28,7 @@ FIRST_SEEDS = {
     "conflict reported although COMMIT failed": 115,
     "decay: base proven through the cache": 3086,
     "decay: freed without reading back": 518,
-    "decay: pins looked at once, before the proof": 1622,
+    "decay: pins read only before the proof": 1622,
     "decay: scrub that found damage trusted": 459,
     "decay: scrub trusted for later values": 245,
     "decay: scrubbed values not looked up": 130,
