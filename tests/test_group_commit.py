@@ -154,7 +154,7 @@ def test_an_interrupted_waiter_passes_on_the_leadership_that_it_was_given() -> N
     lead(group, lambda batch: None)
 
 
-def test_a_leader_that_awaits_waiters_continues_once_they_are_queued() -> None:
+def test_a_leader_that_awaits_waiters_continues_when_they_are_queued() -> None:
     group: Group = GroupCommit()
     seconds: list[float] = []
 

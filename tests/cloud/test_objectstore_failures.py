@@ -277,7 +277,7 @@ def test_a_list_that_is_never_a_list_is_unavailable(store: Callable) -> None:
 
 
 @pytest.mark.parametrize("copied", [PAGE, Reply(), COPY_FAILED])
-def test_a_blob_is_deleted_only_once_its_copy_is_confirmed(copied: Reply) -> None:
+def test_a_blob_is_deleted_only_after_its_copy_is_confirmed(copied: Reply) -> None:
     with failing([VERSIONED, versions((KEY, "v1", True)), copied]) as service:
         clock, policy = ManualClock(SystemClock().wall_ms()), RequestPolicy(seconds_max=0)
         blobs = blobs_at(service.url, clock, policy, retains_freed=True)

@@ -109,7 +109,7 @@ def test_queues_whose_names_stay_blocked_are_unavailable() -> None:
 
 
 @pytest.mark.parametrize("hidden_seconds", [0, 3])
-def test_a_new_bucket_is_configured_once_s3_finds_it(hidden_seconds: float) -> None:
+def test_a_new_bucket_is_configured_after_s3_finds_it(hidden_seconds: float) -> None:
     clock = ManualClock()
     client = SlowBuckets(clock, hidden_seconds)
     assert prepare_bucket(client, "plans", clock)

@@ -95,7 +95,7 @@ def test_a_forks_clients_start_empty(interval: int) -> None:
     assert dict(world.open("copy").state().client_ids()) == {"bob": 8}
 
 
-def test_forking_costs_the_same_whatever_the_history() -> None:
+def test_the_cost_of_a_fork_of_a_document_does_not_depend_on_the_length_of_its_history() -> None:
     costs = []
     for versions in (3, 60):
         world = World(snapshot_entries_interval=10, segment_entries_target=8)

@@ -337,7 +337,7 @@ def test_a_fork_has_the_entries_of_its_parent_followed_by_its_own() -> None:
     assert data(other(log, "fork")) == [*data(log, 0, 6), "own"]
 
 
-def test_a_fork_costs_the_same_whatever_the_history() -> None:
+def test_the_cost_of_a_fork_does_not_depend_on_the_length_of_the_history() -> None:
     costs = []
     for count in (100, 10_000):
         log = filled(count, segment_entries_target=50)

@@ -217,7 +217,7 @@ def test_one_thread_asks_why_no_session_opens_and_others_share_the_answer(
     assert question.asked == 1
 
 
-def test_threads_that_ask_why_no_session_opens_raise_closed_once_the_store_is_closed(
+def test_threads_that_ask_why_no_session_opens_raise_closed_after_the_store_is_closed(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = Question(store, monkeypatch)

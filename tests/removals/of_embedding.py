@@ -285,7 +285,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B629",
         (Edit(COPY, "theirs is None or theirs.deleted_ms or (ours", "theirs is None or (ours"),),
-        (f"{COPYING}::test_another_log_of_a_name_is_copied_once_the_earlier_log_is_deleted_in_the_target",),
+        (f"{COPYING}::test_another_log_of_a_name_is_copied_after_the_earlier_log_is_deleted_in_the_target",),
         raises=("Conflict",),
     ),
     Removal(

@@ -65,7 +65,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B787",
         (Edit(S3_VERSIONS, ', field="CopyObjectResult"', ""),),
-        (f"{OBJECT_STORE_FAILURES}::test_a_blob_is_deleted_only_once_its_copy_is_confirmed",),
+        (f"{OBJECT_STORE_FAILURES}::test_a_blob_is_deleted_only_after_its_copy_is_confirmed",),
     ),
     Removal(
         "B788",

@@ -477,7 +477,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            raise\n",
             ),
         ),
-        (f"{PREPARATION}::test_a_new_bucket_is_configured_once_s3_finds_it",),
+        (f"{PREPARATION}::test_a_new_bucket_is_configured_after_s3_finds_it",),
     ),
     Removal(
         "B558",
