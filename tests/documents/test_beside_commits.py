@@ -12,7 +12,7 @@ import pytest
 import stratalog
 from stratalog.documents.snapshot_schedule import BACKOFF
 from stratalog.errors import Unavailable
-from stratalog.log.environment import Environment
+from stratalog.log import open_log
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.tasks import BackgroundTasks, InlineTasks
 from stratalog.testing.clock import ManualClock
@@ -232,12 +232,9 @@ def test_the_documents_of_a_store_share_one_cache_of_chunks() -> None:
         document = world.create(name)
         document.apply([put(f"c/{n}", "x" * 900) for n in range(200)])
         document.snapshot()
-    environment: Environment = world.open("one").log.environment
+    environment = world.open_environment()
     assert environment.chunk_cache.held_bytes == 0
-    documents = [stratalog.Document(world.open(name).log) for name in ("one", "two")]
-    for document in documents:
-        document.log.environment.chunk_cache = environment.chunk_cache
-    handles = [stratalog.Document(document.log) for document in documents]
+    handles = [stratalog.Document(open_log(environment, "acme", name)) for name in ("one", "two")]
     held = []
     for handle in (*handles, *handles):
         assert sum(1 for _ in handle.scan()) == 200

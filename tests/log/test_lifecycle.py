@@ -284,7 +284,7 @@ def test_a_recreated_log_has_a_new_incarnation_and_starts_at_version_1() -> None
     assert data(other(again)) == ["new"]
 
 
-def test_a_sweep_waits_for_the_grace_period_and_leaves_only_the_end_marker() -> None:
+def test_a_sweep_waits_for_the_grace_period_and_leaves_no_entry_but_the_end_marker() -> None:
     log = filled(10, segment_entries_target=4)
     delete_log(log)
     assert sweep_deleted(log.environment, ORGANISATION) == 0

@@ -35,7 +35,7 @@ READ_WHOLE = {
     "projection checkpoint",
     "failures",
 }
-"""The kinds whose items are read with all attributes by some of the reads below."""
+"""The kinds of items of which some read below reads all attributes."""
 
 COMMITS: tuple[Any, ...] = (
     7,

@@ -154,7 +154,6 @@ def test_an_import_with_a_wrong_content_digest_is_undone(store: stratalog.Store,
 
 def sealed(lines: list[dict[str, object]]) -> io.BytesIO:
     """Return the lines as a file whose last line has the correct hash of the other lines."""
-
     body = b"".join(json.dumps(line).encode() + b"\n" for line in lines[:-1])
     lines[-1]["sha256"] = hashlib.sha256(body).hexdigest()
     return io.BytesIO(body + json.dumps(lines[-1]).encode() + b"\n")

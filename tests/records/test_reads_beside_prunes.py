@@ -47,8 +47,8 @@ def test_a_list_of_versions_has_the_newest_version_although_all_earlier_versions
 
 
 def test_a_record_that_is_put_during_an_undeletion_is_not_forgotten() -> None:
-    bodies = interleaved(deleted, lambda world: records(world).undelete("a").version, replace)
-    assert set(bodies) == {4}
+    versions = interleaved(deleted, lambda world: records(world).undelete("a").version, replace)
+    assert set(versions) == {4}
 
 
 def test_an_undeletion_of_a_pruned_version_is_refused() -> None:

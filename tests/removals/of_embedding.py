@@ -229,7 +229,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        if gone is not None:\n",
             ),
         ),
-        (f"{READ}::test_the_version_at_a_time_after_a_fork_was_made_is_its_floor_until_its_first_own_entry",),
+        (f"{READ}::test_between_the_creation_of_a_fork_and_its_first_entry_version_at_returns_the_floor",),
     ),
     Removal(
         "B627",

@@ -166,7 +166,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B9",
         (Edit("src/stratalog/log/append.py", "(before if hash == head.hash else head.version)", "head.version"),),
-        ("tests/log/test_contention.py::test_a_read_of_the_own_unacknowledged_entry_does_not_count_as_contention",),
+        (
+            "tests/log/test_contention.py::test_a_read_of_a_writers_own_unacknowledged_entry_does_not_count_as_contention",
+        ),
     ),
     Removal(
         "B10",
