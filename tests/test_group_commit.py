@@ -97,7 +97,7 @@ def test_work_that_needs_the_leadership_waits_until_its_own_request_leads() -> N
     assert [pending.answer() for pending in made] == ["together", "led"]
 
 
-def test_a_request_to_an_idle_group_leads_at_once() -> None:
+def test_a_request_to_an_idle_group_leads_immediately() -> None:
     group: Group = GroupCommit()
     lead(group, lambda batch: None)
     lead(group, lambda batch: None)

@@ -168,7 +168,7 @@ def test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_dam
     assert target.document("acme", "plan").forget_below(6) == 6
 
 
-def test_a_log_that_is_deleted_during_its_backup_has_its_name_in_the_backup_and_not_a_former_log_of_the_name(
+def test_a_name_in_a_backup_belongs_to_the_log_deleted_meanwhile_and_not_to_a_former_log(
     world: World,
 ) -> None:
     """A fork needs the former log. The backup reads that log's family after the later log was read and deleted."""

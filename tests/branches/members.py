@@ -55,7 +55,7 @@ class Member(Protocol):
     server: BranchServer
 
     def change(self, name: str, args: dict[str, Any]) -> bool:
-        """Make a mutation. Return False if the client rejects it at once."""
+        """Make a mutation. Return False if the client rejects it immediately."""
 
     def sync(self, *faults: str) -> bool:
         """Push and pull. Return whether the client saw no error."""

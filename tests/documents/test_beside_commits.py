@@ -145,7 +145,7 @@ def test_a_pause_of_a_background_task_is_a_sleep_of_less_than_a_millisecond() ->
     assert 0 < slept[0] < 0.001
 
 
-def test_background_tasks_accept_a_bounded_number_of_offers_at_once() -> None:
+def test_background_tasks_accept_a_bounded_number_of_unfinished_offers() -> None:
     tasks, released = BackgroundTasks(offers_max=2), threading.Event()
 
     def wait() -> None:

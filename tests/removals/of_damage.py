@@ -267,7 +267,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B718",
         (Edit(BACKUP, "            if key not in self._current:\n", "            if True:\n"),),
         (
-            "tests/backups/test_restored_log.py::test_a_log_that_is_deleted_during_its_backup_has_its_name_in_the_backup_and_not_a_former_log_of_the_name",
+            "tests/backups/test_restored_log.py::test_a_name_in_a_backup_belongs_to_the_log_deleted_meanwhile_and_not_to_a_former_log",
         ),
     ),
     Removal(
