@@ -116,7 +116,7 @@ def test_a_commit_whose_wait_ends_early_is_unknown_although_sessions_get_no_warn
         assert isinstance(running.exception(timeout=60), OutcomeUnknown)
 
 
-def test_a_session_that_opens_while_no_standby_runs_is_unavailable_until_one_does(
+def test_a_session_that_opens_while_the_standby_is_away_is_unavailable_until_commits_need_no_standby(
     store: PostgresStore, primary: Primary, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(PostgresStore(parse_address(postgres), SystemClock())) as other:

@@ -78,7 +78,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B402",
         (Edit(CONNECTIONS, '    "keepalives_idle": "10",\n', ""),),
-        ("tests/postgres/test_store.py::test_tcp_keepalive_detects_a_vanished_host_within_30_seconds",),
+        ("tests/postgres/test_store.py::test_tcp_keepalive_is_set_to_detect_a_vanished_host_within_30_seconds",),
     ),
     Removal(
         "B403",
@@ -237,7 +237,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{TEST_STANDBY}::test_a_session_that_opens_while_no_standby_runs_is_unavailable_until_one_does",
+            f"{TEST_STANDBY}::test_a_session_that_opens_while_the_standby_is_away_is_unavailable_until_commits_need_no_standby",
             ENDED_WAIT,
         ),
     ),
