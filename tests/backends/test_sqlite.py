@@ -449,12 +449,12 @@ def _item(sort: str, n: int = 0) -> Item:
 
 def test_a_burst_of_reads_leaves_few_connections_behind(tmp_path: Path) -> None:
     file = SqliteFile(str(tmp_path / "index.sqlite"), ManualClock(), "NORMAL", None)
-    at_once = [file._take_reader() for _ in range(40)]
-    for reader in at_once:
+    readers = [file._take_reader() for _ in range(40)]
+    for reader in readers:
         file._give_back(reader)
     assert len(file._readers) == READERS_IDLE_MAX
     assert file.read("SELECT 1", ()) == [(1,)]
     with pytest.raises(apsw.ConnectionClosedError):
-        at_once[-1].execute("SELECT 1")
+        readers[-1].execute("SELECT 1")
     file.close()
     assert file._readers == []

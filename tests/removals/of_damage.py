@@ -267,15 +267,13 @@ REMOVALS: tuple[Removal, ...] = (
         "B718",
         (Edit(BACKUP, "            if key not in self._current:\n", "            if True:\n"),),
         (
-            "tests/backups/test_restored_log.py::test_a_log_that_is_deleted_during_a_backup_has_its_name_in_it_although_a_fork_needs_a_former_log_of_the_name",
+            "tests/backups/test_restored_log.py::test_a_name_in_a_backup_belongs_to_the_log_deleted_meanwhile_and_not_to_a_former_log",
         ),
     ),
     Removal(
         "B753",
         (Edit("src/stratalog/documents/snapshots.py", "if floor == before:", "if False:"),),
-        (
-            "tests/documents/test_state_cache.py::test_a_lost_base_is_damage_and_no_history_that_was_forgotten_meanwhile",
-        ),
+        ("tests/documents/test_state_cache.py::test_a_lost_base_is_reported_as_damage_and_not_as_forgotten_history",),
     ),
     Removal(
         "B754",
@@ -286,9 +284,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        (
-            "tests/records/test_lost_bodies.py::test_a_forgotten_version_that_is_still_the_latest_is_damage_and_was_not_superseded",
-        ),
+        ("tests/records/test_lost_bodies.py::test_a_record_whose_latest_item_is_a_forgotten_version_is_damaged",),
     ),
     Removal(
         "B754",
@@ -299,9 +295,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        (
-            "tests/records/test_lost_bodies.py::test_a_forgotten_version_that_is_still_the_latest_is_damage_and_was_not_superseded",
-        ),
+        ("tests/records/test_lost_bodies.py::test_a_record_whose_latest_item_is_a_forgotten_version_is_damaged",),
     ),
     Removal(
         "B755",

@@ -1,4 +1,4 @@
-"""Removals of fixes: what failing services and stopped processes of hosted stores showed."""
+"""Removals of fixes: hosted stores whose services fail or whose processes stop."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B787",
         (Edit(S3_VERSIONS, ', field="CopyObjectResult"', ""),),
-        (f"{OBJECT_STORE_FAILURES}::test_a_blob_is_deleted_only_once_its_copy_is_confirmed",),
+        (f"{OBJECT_STORE_FAILURES}::test_a_blob_is_deleted_only_after_its_copy_is_confirmed",),
     ),
     Removal(
         "B788",

@@ -119,7 +119,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "waiting = OPEN\n",
             ),
         ),
-        (f"{QUEUE}::test_without_an_origin_a_push_that_is_a_gap_is_refused_at_once_and_not_queued",),
+        (f"{QUEUE}::test_without_an_origin_a_push_that_is_a_gap_is_refused_immediately_and_not_queued",),
     ),
     Removal(
         "B113",
