@@ -253,7 +253,7 @@ def diff(
     after: Text = "",
     limit: Count = 1000,
 ) -> Response[DifferencePage]:
-    """The differences are ordered by key. The cost is proportional to the number of differences."""
+    """The differences are ordered by key. The cost grows with their number, not with the size of the document."""
     differences = service.document(organisation, document).unread_diff(source, target, after=after)
     page = page_of(request, differences, limit, _loaded, _unread_bytes)
     following = page.last.position if page.last and page.has_more else None

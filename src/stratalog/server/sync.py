@@ -45,7 +45,7 @@ Asked = Request[Principal, Any, Any]
 async def push_mutations(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Push]
 ) -> Response[Pushed]:
-    """The server applies the mutations in order. The response has the outcome of each mutation.
+    """The server applies the mutations in order. The response has each mutation's outcome, unless the push is queued.
 
     If the response is lost, repeat the push: no mutation is applied twice.
     """
