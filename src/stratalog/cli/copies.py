@@ -73,7 +73,7 @@ def copy(session: Session, source: str, target: str) -> None:
         reason = "the target must not be the source or a folder inside it; give another folder"
         raise Invalid(reason, source=shown_url(source), target=shown_url(target))
     with open_store(source, create=False) as ours:
-        # A store on AWS is opened without a request. A source that cannot be read must not make a target.
+        # Read the source before the target is created. Opening a store on AWS sends no request, so it proves nothing.
         next(ours.organisations(), None)
         with open_store(target) as theirs, progress(f"copying {shown_url(source)}", None) as step:
             done = copy_store(ours, theirs, step)
