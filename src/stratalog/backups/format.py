@@ -66,7 +66,7 @@ class BackupFailure(msgspec.Struct, frozen=True, omit_defaults=True):
     code: str
     reason: str
     is_complete: bool = False
-    """Whether the backup has the part, made anew or as in the earlier backup. Only the store lacks the part."""
+    """Whether the backup has the part, made anew or as in the earlier backup. If so, only the store lacks the part."""
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):

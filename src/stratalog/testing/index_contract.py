@@ -195,7 +195,7 @@ class IndexContract(ABC):
         assert index.get("p", "s") is None
 
     def test_integers_of_64_bits_read_back_and_larger_ones_are_refused(self) -> None:
-        """The limits also apply to the values of conditions, and if the condition belongs to another write."""
+        """The limits also apply to the value of a condition, both of a check and of a put."""
         index = self.make()
         fitting = Item("p", "s", {"least": -(2**63), "most": 2**64 - 1})
         index.commit([Put(fitting)])
