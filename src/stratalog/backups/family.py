@@ -223,7 +223,7 @@ class FamilyBackup:
     def _later_deleted(self, organisation: str, name: str) -> NameRecord | None:
         """Return the name record of a log that had the name after a deleted log, if it was deleted too.
 
-        It belongs to no log of the backup. But without a name record the deleted log would count as damaged.
+        The record belongs to no log of the backup. But without a name record the deleted log would count as damaged.
         """
         record = read_name(self._index, organisation, name)
         return record if record is not None and record.deleted_ms else None

@@ -76,7 +76,7 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     format_version: int = FORMAT_VERSION
     id: str
     started_ms: int
-    """Every write acknowledged before this time is in the backup."""
+    """Every write acknowledged before this time is in the backup, except what ``failures`` names."""
 
     finished_ms: int
     root: Root
