@@ -98,7 +98,7 @@ class ChangePage(msgspec.Struct, frozen=True):
 
 
 class MutationState(msgspec.Struct, frozen=True):
-    """The version that committed a mutation, or None if no version committed the mutation."""
+    """The version that committed a mutation, or None if no version did or the client is forgotten."""
 
     client: str
     id: int
@@ -106,7 +106,7 @@ class MutationState(msgspec.Struct, frozen=True):
 
 
 class LastMutation(msgspec.Struct, frozen=True):
-    """The number of a client's newest committed mutation, or 0 for an unknown client."""
+    """A client's last mutation number, committed or raised after a restore, or 0 for an unknown client."""
 
     client: str
     last: int

@@ -97,7 +97,7 @@ async def pull_news(
 async def replicache_push(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
-    """Answers 200 if every mutation is applied, rejected or queued, by this push or an earlier push."""
+    """Answers 200 and an empty object if this push or an earlier push applied, rejected or queued every mutation."""
     wanted = read_push(data)
     if isinstance(wanted, ReplicacheAnswer):
         return _answer(wanted)
