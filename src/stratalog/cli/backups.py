@@ -149,10 +149,10 @@ def restore(
 
     With --time and without --backup, the command uses the first backup that began after that time, since this backup
     contains the entire state of that time. If there is no such backup, the command uses the newest. Only an empty store
-    can receive a whole store. Damage in the backup is named, and the exit code is 6. Without --name the rest is
-    restored; with --name a damaged object ends the command. If the state of a document at that time needs a version
-    that was redacted later, the document is named, and the exit code is 1. Repeat the command after an interruption:
-    without --name it resumes, with --name it starts again.
+    can receive a whole store. Damage in the backup is named, the rest is restored, and the exit code is 6. But with
+    --name a damaged or missing object of the backup ends the command. If the state of a document at that time needs a
+    version that was redacted later, the document is named, and the exit code is 1. Repeat the command after an
+    interruption: without --name it resumes, with --name it starts again.
     """
     if name is None and (version is not None or new_name is not None):
         raise click.UsageError("--version and --as need --name, the name of one log or document")
