@@ -784,4 +784,4 @@ def test_the_refusal_of_a_wrong_key_for_a_checkpoint_says_which_key_to_give(
     Path("note").write_text(budget("checkpoint", "acme/budget", "--key", "signing.key").stdout)
     refused = budget("verify", "--against", "note", "--key", key, code=2)
     assert way_out in refused.stderr
-    assert Path("signing.key").read_text().split("+")[-1] not in refused.stderr
+    assert Path("signing.key").read_text().strip().split("+", 4)[-1] not in refused.stderr

@@ -57,20 +57,20 @@ class TestOnSeaweed(BlobsContract):
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
         return alter_object(blobs, key, change)
 
-    def test_a_stat_tells_key_size_and_age(self) -> None:
+    def test_a_stat_has_the_key_the_size_and_the_age(self) -> None:
         check_stat(self.make(ManualClock()))
 
-    def test_putting_again_starts_the_age_anew_as_another_generation(self) -> None:
+    def test_a_second_put_makes_a_new_generation_with_a_new_age(self) -> None:
         check_age(self.make(ManualClock()))
 
-    def test_a_list_goes_on_after_a_key(self) -> None:
+    def test_a_list_continues_after_a_key(self) -> None:
         """A resumed list of SeaweedFS wrongly puts `a/` before `a-b/`. So no folder here has a sibling like `a-b`."""
         blobs = self.make(ManualClock())
         keys = sorted(put_in(blobs, folder) for folder in ("a", "a/b", "a/c", "b"))
         for after in ["", *keys, "a", "a/", "a0", "z"]:
             assert [stat.key for stat in blobs.list("", after=after)] == [key for key in keys if key > after]
 
-    def test_of_a_put_and_a_delete_at_once_no_put_is_lost(self) -> None:
+    def test_a_delete_at_the_same_time_loses_no_put(self) -> None:
         """SeaweedFS may delete a new version together with the last version of the key.
 
         So this test does not put in parallel with the delete, but right before the delete of the last version.
@@ -105,10 +105,10 @@ class TestOnMinistack(BlobsContract):
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
         return alter_object(blobs, key, change)
 
-    def test_a_stat_tells_key_size_and_age(self) -> None:
+    def test_a_stat_has_the_key_the_size_and_the_age(self) -> None:
         check_stat(self.make(ManualClock()))
 
-    def test_putting_again_starts_the_age_anew_as_another_generation(self) -> None:
+    def test_a_second_put_makes_a_new_generation_with_a_new_age(self) -> None:
         check_age(self.make(ManualClock()))
 
 

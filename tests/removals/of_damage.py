@@ -12,6 +12,8 @@ BACKUP_FAMILY = "src/stratalog/backups/family.py"
 BACKUP_RECORDS = "src/stratalog/backups/records.py"
 BACKED_UP = "tests/backups/test_damaged_items.py"
 OF_TWINS = f"{BACKED_UP}::test_a_damaged_dead_letter_of_a_record_is_a_failure_and_is_made_anew_from_its_twin"
+BODY_TYPES = "tests/backends/test_sqlite.py::test_a_body_of_another_type_is_damage_of_one_item"
+KEY_TYPES = "tests/backends/test_sqlite.py::test_a_sort_key_that_is_not_text_in_utf8_is_corrupt"
 LOST_BLOBS = "tests/backups/test_lost_blobs.py"
 MAINTAINED = "tests/maintenance/test_maintain.py"
 SWEPT = f"{MAINTAINED}::test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps"
@@ -475,5 +477,59 @@ REMOVALS: tuple[Removal, ...] = (
         "B766",
         (Edit("src/stratalog/cli/backups.py", "[*done.failures, *_not_held(manifest, source)]", "[*done.failures]"),),
         ("tests/cli/test_backups.py::test_a_lost_entry_body_is_named_by_each_command_that_copies_it",),
+    ),
+    Removal(
+        "B930",
+        (
+            Edit(
+                "src/stratalog/backends/item_rows.py",
+                "UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)",
+                "UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)",
+            ),
+        ),
+        (BODY_TYPES,),
+    ),
+    Removal(
+        "B930",
+        (Edit("src/stratalog/backends/sqlite.py", 'statement.replace("body", BODY_BYTES)', "statement"),),
+        (BODY_TYPES,),
+    ),
+    Removal(
+        "B930",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_file.py",
+                "            return exc\n        except UnicodeDecodeError as exc:",
+                "            return exc\n        except ZeroDivisionError as exc:",
+            ),
+        ),
+        (BODY_TYPES,),
+    ),
+    Removal(
+        "B930",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_file.py",
+                "            raise translated_error(exc) from exc\n        except UnicodeDecodeError as exc:",
+                "            raise translated_error(exc) from exc\n        except ZeroDivisionError as exc:",
+            ),
+        ),
+        (KEY_TYPES,),
+    ),
+    Removal(
+        "B930",
+        (Edit("src/stratalog/backends/item_rows.py", "        if type(sort) is not str:\n", "        if False:\n"),),
+        (KEY_TYPES,),
+    ),
+    Removal(
+        "B930",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_blobs.py",
+                "BODY_BYTES = \"CASE typeof(body) WHEN 'blob' THEN body END\"",
+                'BODY_BYTES = "body"',
+            ),
+        ),
+        ("tests/backends/test_sqlite_blobs.py::test_putting_over_a_damaged_row_restores_it",),
     ),
 )

@@ -197,7 +197,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B13",
         (Edit(MEMORY, "copied = Item(item.partition, item.sort, dict(item.attributes))", "copied = item"),),
-        ("src/stratalog/testing/index_contract.py::test_an_item_is_kept_apart_from_the_caller_s_dictionary",),
+        ("src/stratalog/testing/index_contract.py::test_an_item_does_not_change_with_the_caller_s_dictionary",),
     ),
     Removal(
         "B14",
@@ -208,7 +208,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "for queued in waiting[:limit]:\n            if len",
             ),
         ),
-        ("src/stratalog/testing/queue_contract.py::test_a_message_given_out_too_often_is_moved_aside",),
+        ("src/stratalog/testing/queue_contract.py::test_a_message_delivered_too_often_becomes_a_dead_letter",),
     ),
     Removal(
         "B14",

@@ -739,8 +739,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/item_rows.py",
-                "    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:",
-                "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:",
+                "UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)",
+                "UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, TypeError)",
             ),
         ),
         ("tests/backends/test_sqlite.py::test_an_item_that_is_nested_too_deeply_is_corrupt",),

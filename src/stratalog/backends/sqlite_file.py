@@ -25,6 +25,7 @@ from stratalog.clock import Clock
 from stratalog.errors import (
     Closed,
     ConditionFailed,
+    Corrupt,
     OutcomeUnknown,
     StratalogError,
     Unavailable,
@@ -109,6 +110,8 @@ class SqliteFile:
                     self._give_back(reader)
         except apsw.Error as exc:
             raise translated_error(exc) from exc
+        except UnicodeDecodeError as exc:
+            raise Corrupt("a text in the database is not UTF-8", reason=str(exc)) from exc
 
     def turn(self) -> AbstractContextManager[bool]:
         """Make the commits of other processes wait for the end of the block. See `Turnstile.turn`. Raises Closed."""
@@ -319,6 +322,8 @@ class _GroupWriter:
             return ticket.job(self._connection)
         except ConditionFailed as exc:
             return exc
+        except UnicodeDecodeError as exc:
+            raise Corrupt("a text in the database is not UTF-8", reason=str(exc)) from exc
 
     def _roll_back(self) -> None:
         """Roll back after an error. If the rollback fails, `_transact` tries again before the next commit."""
