@@ -26,7 +26,7 @@ T = TypeVar("T")
 # newer state.
 MESSAGES_MAX = 1000
 Step = tuple[int, dict[str, Any]]
-"""A message, after the version as which it was committed."""
+"""(version, message): a message, and the version as which it was committed."""
 
 
 class LongOpening(Unavailable):

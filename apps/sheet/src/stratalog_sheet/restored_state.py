@@ -1,4 +1,4 @@
-"""The state that a restore commits together with its entry. Otherwise the log could forget the restored version first.
+"""The state that a restore commits together with its entry, since the log may forget the restored version afterwards.
 
 The parts are stored once, before the first try of the commit. The first part has the sheet's title, so another title at
 a later try needs another snapshot.

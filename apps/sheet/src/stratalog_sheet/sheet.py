@@ -225,7 +225,7 @@ class Sheet:
     def restore(self, version: int, *, author: str = "") -> SheetChange:
         """Restore the state of a version as a new entry.
 
-        Readers then load the sheet again, and users can no longer undo earlier edits. The newest version need not open.
+        Readers then load the sheet again, and users can no longer undo earlier edits. Opens no version but ``version``.
         Raises NotFound, Unavailable if no engine is free, LimitExceeded if engines cannot open ``version`` or a part of
         its state is too large to save. Also raises the errors of `Log.prepare_snapshot` and `Log.append`.
         """
@@ -269,7 +269,7 @@ class Sheet:
     def blame(
         self, cell: str, *, sheet: str | None = None, limit: int = 100, at: int | None = None
     ) -> list[CellHistory]:
-        """Return the changes of the cell at version ``at``, newest first, followed through moved rows and columns."""
+        """Return the changes of the cell that has this name at version ``at``, newest first. See `Blame`."""
         spot = Spot(tab_id(self.sheets(at), sheet), parse_cell(cell))
         return Blame(self.log, self._executed, self.state, at).of(spot)[:limit]
 
