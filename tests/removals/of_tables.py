@@ -596,9 +596,6 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B940",
         (Edit(f"{TABLE}/queue_path.py", "                self._group += 1\n", "                raise\n"),),
-        (
-            f"{TESTS}/test_committing.py::"
-            "test_new_senders_queue_transactions_after_maintenance_has_collected_the_idle_senders",
-        ),
+        (f"{TESTS}/test_committing.py::test_new_senders_can_send_after_the_idle_senders_were_collected",),
     ),
 )

@@ -164,7 +164,7 @@ def test_transactions_queued_by_many_senders_share_log_entries() -> None:
     assert table.version - began < len(queues) / 4
 
 
-def test_new_senders_queue_transactions_after_maintenance_has_collected_the_idle_senders() -> None:
+def test_new_senders_can_send_after_the_idle_senders_were_collected() -> None:
     clock = ManualClock()
     store = memory_store(clock)
     store.rules = RULES

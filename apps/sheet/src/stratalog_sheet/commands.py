@@ -68,8 +68,8 @@ def create(session: Session, name: str, title: str, author: str) -> None:
 def import_(session: Session, file: Path, name: str | None, title: str, author: str) -> None:
     """Create a sheet from an .xlsx workbook or a .csv file; a missing store is created. The file itself is kept.
 
-    Without ORGANISATION/SHEET, the sheet has the file's name, without its ending, in the organisation local. The command
-    lists the parts that it could not import.
+    Without ORGANISATION/SHEET, the sheet has the file's name, without its ending, in the organisation local. The
+    command lists the parts that it could not import.
     """
     from stratalog_sheet.files import read_path
 

@@ -332,7 +332,7 @@ class SheetWriter(PartWriter):
             self._shifts_date = False
 
     def _note_rule(self, attributes: Attributes) -> None:
-        """Begin a new conditional format before each further rule: of a format, the engine reads only the first rule."""
+        """Begin a new conditional format before each further rule: the engine reads only the first rule of a format."""
         if self._has_rule:
             self.write(f"</conditionalFormatting><conditionalFormatting{attribute_text(self._ranges)}>")
         self._has_rule = True

@@ -6,8 +6,8 @@ globalThis.bridge = (() => {
   const REFUSED = Symbol.for("stratalog.refused");
 
   // Changes the data that all other plugins export. Without these changes, the engine writes texts without the escapes
-  // of ECMA-376 (part 1, 22.9.2.19), drops characters that XML does not allow, and fails on a validation whose date is a
-  // formula or is relative, such as the last week.
+  // of ECMA-376 (part 1, 22.9.2.19), and drops characters that XML does not allow. It also fails on a validation whose
+  // date is a formula or is relative, such as the last week.
   class Export extends UIPlugin {
     static getters = ["getFormulasWrittenAsValues"];
 

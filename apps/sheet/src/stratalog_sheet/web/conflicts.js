@@ -44,8 +44,8 @@ export class Conflicts extends EventTarget {
   }
 
   /**
-   * Add items. An item replaces the earlier item of its kind and cell, unless the cell was deleted. One pasted table may
-   * have 100,000 items.
+   * Add items. An item replaces the earlier item of its kind and cell, unless the cell was deleted. One pasted table
+   * may have 100,000 items.
    */
   addAll(items) {
     if (!items.length) return;
@@ -237,7 +237,7 @@ const isShift = ({ type }) => SHIFTS.has(type);
 const isClearing = ({ type }) => type === "DELETE_CONTENT" || type === "CLEAR_CELLS";
 const cellOf = ({ sheetId, col, row }) => ({ sheetId, col, row });
 const keyOf = ({ sheetId, col, row }) => `${sheetId} ${col} ${row}`;
-/** The list has only the latest item of each identity: the kind and cell. Items without an existing cell are all kept. */
+/** Of the items with the same kind and existing cell, the list has only the latest. It has all other items. */
 const identityOf = (item) =>
   item.col === undefined || item.kind === "deleted" || item.gone ? item.id : `${item.kind} ${keyOf(item)}`;
 
