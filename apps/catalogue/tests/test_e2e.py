@@ -22,6 +22,7 @@ STORIES = [
     "jsonRecordsAreComparedByValue",
     "aRecordIsDownloadedUnchanged",
     "aDeletedRecordShowsItsEarlierVersions",
+    "aWorkThatCannotBeReadShowsTheErrorAndItsVersions",
     "theCatalogueIsReadWithoutAMouse",
     "theStartPageCountsTheWorksOfEachSource",
     "deadLettersBeyondTheLimitAreMentioned",

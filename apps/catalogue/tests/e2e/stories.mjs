@@ -87,6 +87,18 @@ const stories = {
     assert.equal(await page.isVisible("text=The record as it came"), false);
   },
 
+  async aWorkThatCannotBeReadShowsTheErrorAndItsVersions(browser) {
+    const page = await person(browser);
+    await page.route("**/catalogue/work?*", (route) => route.fulfill({ status: 503, body: "{}" }));
+    await page.click('#list a:has-text("zsh: the zsh program")');
+    await page.waitForSelector("article .lead");
+    assert.equal(await page.textContent("article .lead"), "The server answered 503.");
+    assert.equal(await page.locator(".versions button").count(), 3);
+    await page.route("**/catalogue/work?*", (route) => route.fulfill({ status: 404, body: "{}" }));
+    await page.reload();
+    await page.waitForSelector("text=No work was made from this record yet.");
+  },
+
   async theCatalogueIsReadWithoutAMouse(browser) {
     const page = await person(browser);
     await page.keyboard.press("/");

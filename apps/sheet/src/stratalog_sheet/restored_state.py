@@ -24,7 +24,7 @@ class RestoredState:
         self._prepared = self._prepare(titles.at(log.head().version))
 
     def snapshot_after(self, version: int) -> PreparedSnapshot:
-        """Return the snapshot for a restore that is the version after ``version``."""
+        """Return the snapshot for a restore that is committed directly after ``version``."""
         title = self._titles.at(version)
         if title != self._prepared[0]:
             self._prepared = self._prepare(title)
