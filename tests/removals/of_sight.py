@@ -106,4 +106,12 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(WORK, "error.status === 404 ? UNMADE : error.message", "UNMADE"),),
         (catalogue_story("aWorkThatCannotBeReadShowsTheErrorAndItsVersions"),),
     ),
+    Removal(
+        "B942",
+        (
+            Edit(CATALOGUE, "limit: LIMIT + 1", "limit: LIMIT"),
+            Edit(CATALOGUE, "works.length > LIMIT", "works.length >= LIMIT"),
+        ),
+        (catalogue_story("aListOfAllMatchingWorksIsNotCalledShortened"),),
+    ),
 )

@@ -33,6 +33,7 @@ STORIES = [
     "aNarrowScreenShowsEitherTheListOrAWork",
     "aClosedWorkReturnsToItsLineInTheListOnANarrowScreen",
     "aFailedSearchShowsItsErrorInPlaceOfEarlierResults",
+    "aListOfAllMatchingWorksIsNotCalledShortened",
 ]
 
 

@@ -157,10 +157,10 @@ def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unr
 
 
 def _poll_anew(store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect) -> str:
-    """Poll a source from its beginning, or compare all files of a mirror. Then resolve letters without a body.
+    """Poll a source from its beginning, or compare all files of a mirror. Return the reason of a failure, or "".
 
-    The function resolves those letters that did not fail again. After a poll that fails, it resolves none of them,
-    since the poll may not have read their files. Return the reason of the poll's failure, or "".
+    After a poll without a failure, the function resolves each letter without a body that the poll did not write again.
+    A poll that failed may not have read the files of these letters, so it resolves none of them.
     """
     prefix = f"{SOURCES}{source.name}/"
     before = [
