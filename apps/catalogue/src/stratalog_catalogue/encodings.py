@@ -33,7 +33,7 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 MARKED = "-sig"
-"""The end of Python's name of an encoding that writes a byte order mark. It is removed: `utf8_pieces` reads the mark."""
+"""The end of Python's name of an encoding that writes a byte order mark. `utf8_pieces` reads the mark without it."""
 
 # In these encodings, except `LOSSY`, text that is decoded and encoded again has the same bytes.
 FAMILIES = ("utf-8", "utf-16-", "utf-32-", "iso8859-", "cp125", "koi8-", "mac-", "ascii")
