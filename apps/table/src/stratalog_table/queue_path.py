@@ -96,7 +96,7 @@ class TableQueue:
             self._clock.sleep(retry.next_seconds())
         return outcome
 
-    def _push_in_group(self, carried: Sequence[Carried]) -> None:
+    def _push_in_group(self, carried: list[Carried]) -> None:
         """Push a message in the sender's group. If that group was collected, a new sender uses the next group."""
         while True:
             group = GROUP if self._group == 1 else f"{GROUP}-{self._group}"
