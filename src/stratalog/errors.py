@@ -22,11 +22,11 @@
     ├── LimitExceeded       the input is larger than a named limit
     ├── QuotaExceeded       the organisation has used up a quota: delete something, or ask for more
     ├── Unavailable         nothing was written; try again later
-    │   ├── QueueFull           too many pushes of the document wait; nothing was queued
+    │   ├── QueueFull           too many pushes of a document or a principal wait; nothing was queued
     │   └── StorageFull         nothing was written; the device has no room
     ├── OutcomeUnknown      the write may or may not be stored: look for it before trying again
     ├── Corrupt             stored bytes differ from the written bytes
-    └── Closed              the store was closed, or was opened before a fork of this process
+    └── Closed              the store, port or client was closed, or was opened before a fork of this process
 
 “Nothing was written” is true of one commit. A call of several commits, for example a merge, a copy or a redaction, may
 have done earlier steps. The call's docstring then says so.
@@ -74,7 +74,7 @@ __all__ = [
 
 
 class StratalogError(Exception):
-    """The base class of every error that this package raises on purpose."""
+    """The base class of the errors of this package. Only an argument of a wrong class raises TypeError instead."""
 
     code: ClassVar[str] = "error"
 

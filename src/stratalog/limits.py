@@ -11,8 +11,8 @@ VERSION_MAX = INTEGER_MAX
 VERSION_DIGITS = 16
 
 # Names. An id is one component of a blob key and of a file path. Linux limits a component to 255 bytes. A record's id
-# may be longer. The directory stores the whole id as the sort of an item. Other keys contain the beginning of the id,
-# and the digest of the id.
+# may be longer. Lists of records then have the whole id as the sort of an item. Other keys contain the beginning and
+# the digest of such an id.
 ID_ESCAPED_BYTES_MAX = 200
 RECORD_ID_BYTES_MAX = 1000
 KEY_BYTES_MAX = 512
@@ -42,14 +42,16 @@ COMMIT_BYTES_MAX = 4 * 1024 * 1024
 PARTITION_BYTES_MAX = 2048
 SORT_BYTES_MAX = 1024
 
-# PostgreSQL. An opened store has a pool of connections for reads, the queue and large blobs. A call waits for a free
-# connection, and a new session as long again for a standby. A session without an answer ends; PostgreSQL itself ends a
-# statement after 60 seconds.
+# PostgreSQL. An opened store has a pool of connections for reads, the queue and large blobs. A call waits at most
+# `POSTGRES_WAIT_SECONDS_MAX` for a free connection. A new session waits at most as long until a standby has the commits
+# that the session can read. A session that gets no answer for `POSTGRES_ANSWER_SECONDS_MAX` ends, unless it waits for a
+# standby. PostgreSQL itself ends a statement after 60 seconds.
 POSTGRES_CONNECTIONS_MAX = 16
 POSTGRES_WAIT_SECONDS_MAX = 5.0
 POSTGRES_ANSWER_SECONDS_MAX = 90.0
-# A pooler that gives each transaction another session answers a second session at once, unless it is busy. Another
-# pooler may not answer before one of its sessions ends.
+# To detect a pooler, a session opens a second session, and waits at most this long for each of its answers. A pooler
+# that gives each transaction another process answers at once, unless it is busy. Another pooler may not answer before
+# one of its sessions ends.
 POOLER_ANSWER_SECONDS_MAX = 0.5
 
 # Blobs. A body above the part size is stored as parts and a manifest.
@@ -64,7 +66,7 @@ BLOB_ROW_BYTES_MAX = 64 * 1024
 COMMIT_BLOB_BYTES_MAX = 16 * 1024 * 1024
 BLOB_SLICE_BYTES = 256 * 1024
 BODY_INLINE_BYTES_MAX = 8 * 1024
-# A process remembers this many recently read blobs, so that a put of the same bytes need not read them again.
+# An opened store remembers this many recently read or written blobs. A put of the same bytes does not read them again.
 READS_REMEMBERED_MAX = 10_000
 
 # Queue: the limits of Amazon SQS FIFO. An SQS message is text of at most 1 MiB: the body in base64, and names.
@@ -84,18 +86,18 @@ RECORD_UPLOAD_SECONDS_MAX = 24 * 3600
 REASON_BYTES_MAX = 1024
 POINTER_BYTES_MAX = 2048
 
-# A store keeps the states of this many documents in memory. It drops the least recently used document first.
+# An opened store keeps the states of this many documents in memory. It drops the least recently used document first.
 DOCUMENTS_HELD_MAX = 1000
 
-# A store caches decoded chunks of at most this total size for all its documents. It drops the least recently used chunk
-# first.
+# An opened store caches decoded chunks of at most this total size for all its documents. It drops the least recently
+# used chunk first.
 CHUNK_CACHE_BYTES_MAX = 64 * 1024 * 1024
-# The files of the chunk cache in a folder of a machine, for all its processes together.
+# The total size of the files of a chunk cache in a folder. All processes of the machine share this cache.
 CHUNK_FILES_BYTES_MAX = 1024 * 1024 * 1024
 # A store on AWS loads this many chunks at the same time for one batch, or for one snapshot.
 CHUNK_GETS_MAX = 16
-# A store takes at most this many snapshots in the background at the same time. Beyond this number a document takes its
-# snapshot at a later commit.
+# An opened store takes at most this many snapshots in the background at the same time. Beyond this number a later
+# commit of the document starts its snapshot.
 BACKGROUND_OFFERS_MAX = 4
 # `Document.expire_clients` forgets at most this many clients in one entry.
 CLIENTS_COLLECTED_PER_ENTRY_MAX = 1000
@@ -130,9 +132,9 @@ FAILURE_REASON_CHARACTERS_MAX = 300
 # ends with the answer to the commit. Data that is marked for freeing is freed only after this time plus the grace.
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
-# A mark that is further in the future was made with a wrong clock, and is made again. A process that is behind by less
-# leaves the marks of right clocks as they are. If it set a mark back to its own time, a process with a right clock
-# would free the data at once.
+# A mark that is further in the future was made with a wrong clock, and is made again. A process whose clock is behind
+# by less than this leaves the marks of right clocks as they are. If it set such a mark back to its own time, a process
+# with a right clock would free the data at once.
 MARK_AHEAD_SECONDS_MIN = 30 * 86_400
 # A verification of a log or record starts again at most this often because the floor rose meanwhile.
 VERIFY_ATTEMPTS_MAX = 5
@@ -149,8 +151,8 @@ FILE_LOCK_WAIT_MS_MAX = 10_000
 # process may hold the lock.
 OPENING_WAIT_MS_MAX = 10_000
 
-# A fork waits at most this long until no other thread is inside a call of SQLite. A disk may be hung. The child of a
-# fork that did not wait for all threads cannot open a database.
+# `os.fork` waits at most this long until no other thread is inside a call of SQLite, since a disk may hang. After a fork
+# that did not wait for all threads, the child process cannot open a database.
 FORK_WAIT_MS_MAX = 10_000
 
 # Collection. One step examines at most this many blobs of an owner. A collection remembers at most this many chunks as
@@ -365,8 +367,8 @@ PROCESS_RESTART_SECONDS_MIN = 0.5
 PROCESS_RESTART_SECONDS_MAX = 30.0
 
 # Handovers of connections between the processes of one server. A process offers a connection with a push to the process
-# that is preferred for the document, and waits this long. A process that did not accept an offer in time gets no offers
-# during a pause.
+# that is preferred for the document, and waits at most `HANDOVER_SECONDS_MAX`. A process that did not accept an offer in
+# time gets no offers for `HANDOVER_PAUSE_SECONDS`.
 HANDOVER_BYTES_MAX = 128 * 1024
 HANDOVER_SECONDS_MAX = 0.1
 HANDOVER_PAUSE_SECONDS = 5.0

@@ -133,7 +133,8 @@ def close_inherited(connections: Iterable[apsw.Connection]) -> None:
     If the child kept one connection, SQLite would take no lock for a new one. The parent could then delete the
     write-ahead log under the child's commits.
 
-    The child does not use the file: SQLite would otherwise check whether this is the last connection of all processes.
+    The child closes without a checkpoint, and so does not use the file. Otherwise SQLite would try to lock the file, to
+    see whether this is the last connection of all processes.
     """
     for connection in connections:
         with suppress(apsw.ConnectionClosedError):

@@ -307,7 +307,7 @@ class Local:
         row = (waiting.sequence, waiting.id, waiting.name, waiting.args)
         connection.execute("INSERT INTO confirmed VALUES (?, ?, ?, ?)", row)
         connection.execute("DELETE FROM confirmed WHERE id <= ?", (waiting.id - CONFIRMED_MAX,))
-        # Small arguments after large ones may take up to twice the limit, until the next large arguments.
+        # Only large arguments start this deletion. If small arguments follow them, the total may reach twice the limit.
         if len(waiting.args) > CONFIRMED_BYTES_MAX // CONFIRMED_MAX:
             connection.execute(DROP_CONFIRMED, (CONFIRMED_BYTES_MAX,))
 

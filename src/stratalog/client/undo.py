@@ -25,7 +25,7 @@ def inverse(
     a key has now.
 
     Raises Rejected if the mutation had no effect. Raises Rejected also if the undo would overwrite a later change, or
-    if a member to restore was null or an object.
+    if the object has changed since and a member to restore was null or an object.
     """
     changed = [(key, after) for key, after in sorted(effect.after.items()) if after != effect.before[key]]
     if not changed:

@@ -23,7 +23,7 @@ snapshots          a version's trees as chunks and roots
 snapshot_schedule  a rule that decides when a snapshot is due, and the thread that takes it
 history            versions, the changes of one key, differences
 changes            keys and clients changed by a range of versions
-replay             a fork's mutations on another base
+replay             a fork's mutations on another document
 expiry             the choice of clients to forget
 projections        models derived from a log, each with a checkpoint
 resumption         new numbers for clients of a lost branch

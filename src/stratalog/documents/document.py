@@ -155,8 +155,8 @@ class Document:
         A mutator that raises `Rejected` makes a rejected outcome, which is committed with its reason.
 
         Raises Invalid for a mutator that the document's rules do not have, and for wrong argument names of a built-in
-        mutator. Raises ReservedName for a client that only the store itself may use. In both cases nothing is written.
-        Raises the errors of `apply`.
+        mutator. Raises ReservedName for a client that only the store itself may use. After these errors nothing is
+        written. Also raises the errors of `apply`.
         """
         self._check_callable(name, args)
         mutation = check_unreserved(Mutation(client=client, name=name, args=args, id=id))
@@ -287,7 +287,7 @@ class Document:
         return past.versions(self.log, self.values, after, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
-        """Yield the changes of one key, newest first. Reads only entries that changed it, and some near redactions."""
+        """Yield the changes of one key, newest first. Reads the entries that changed it, and more below a redacted version."""
         return (row.load() for row in self.unread_history(key, at=at))
 
     def unread_history(self, key: str, *, at: int | None = None) -> Iterator[past.Unread[past.KeyChange]]:
@@ -336,7 +336,7 @@ class Document:
         """Make the snapshot of a version (the newest, if None) unless it exists; return the version.
 
         Other threads' commits continue meanwhile. A handle takes one snapshot at a time: this call waits for its turn.
-        If retention repeatedly deletes the base of the snapshot meanwhile, no snapshot is made.
+        If the document's former snapshot is deleted twice meanwhile, no snapshot is made.
         """
         return self._snapshots.take(version)
 

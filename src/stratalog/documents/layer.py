@@ -45,7 +45,7 @@ class Layer:
         self._near = near or _Near()
 
     def changed(self, changes: Mapping[str, Slot]) -> Layer:
-        """Return the layer after ``changes``, which nobody changes any more."""
+        """Return the layer after ``changes``. The caller must not modify ``changes`` afterwards."""
         if not changes:
             return self
         return Layer(self._root, _with_run(self._runs, changes), self._known, self._near)

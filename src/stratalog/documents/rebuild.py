@@ -269,7 +269,7 @@ def _compare(state: State, snapshot: Snapshot) -> None:
                 rebuilt=ours.hex(),
             )
     if rebuilt != stored:
-        raise Corrupt("a snapshot's client numbers contradict its log", version=state.version)
+        raise Corrupt("a snapshot's roots contradict its log", version=state.version)
 
 
 def _compare_hash(version: int, computed: bytes, stored: bytes) -> None:

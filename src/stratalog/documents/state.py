@@ -125,7 +125,7 @@ class State:
     def value(self, slot: Slot, values: Values) -> bytes:
         """Return the canonical bytes of the value in a slot of this state.
 
-        Raises Corrupt if the value is damaged or missing, and Unavailable if the version is forgotten, too.
+        Raises Corrupt if the value is damaged or missing; but Unavailable if the version is forgotten meanwhile.
         """
         try:
             return values.load(slot.value)
@@ -141,7 +141,7 @@ class State:
             yield from self.content.scan(self.chunks, prefix, after)
 
     def count(self) -> int:
-        """Return the number of keys of the content. Reads a few nodes, and a leaf for each key that changed lately."""
+        """Return the number of keys of the content. Reads a few nodes, and a leaf for each key changed since the snapshot."""
         with reading_chunks(self):
             return self.content.count(self.chunks)
 

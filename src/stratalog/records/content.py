@@ -117,10 +117,10 @@ class RecordBody:
             self._upload(self.bytes)
 
     def restore(self, item: Item) -> None:
-        """Restore the body of ``item``, which is the result of the put, if the stored body is damaged or lost.
+        """Restore the body of ``item``, the result of the put, if its stored body is damaged or lost.
 
-        If this put has uploaded the body itself, there is nothing to restore. Otherwise the stored body is read back,
-        once per observation window. Raises Unavailable.
+        Only a body with the same bytes as this body can be restored. If this put has uploaded the body itself, there is
+        nothing to restore. Otherwise the stored body is read back, once per observation window. Raises Unavailable.
         """
         if self.bytes is None or "x" in self._attributes or "x" not in item.attributes:
             return
