@@ -81,7 +81,7 @@ def go_on(colleague: Colleague, counts: bool) -> None:
 
 
 def wait_for(url: str) -> None:
-    """Wait until the server answers."""
+    """Wait until the server answers. Exit if it does not answer within `START_SECONDS_MAX`."""
     until = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < until:
         with suppress(URLError, ConnectionError):

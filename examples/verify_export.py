@@ -3,7 +3,8 @@
     python verify_export.py budget.jsonl --note budget.note --key example.com/ledger+1a2b3c4d+AT…
 
 The program implements formats/export.md, documents.md, chain.md and checkpoint.md. It imports only the standard
-library, and `cryptography` to verify a note's signature. The exit code is 0 if everything is verified, otherwise 1.
+library, and `cryptography` to verify a note's signature. The exit code is 0 if the export, and the note if one is
+given, are verified; 2 for wrong arguments; otherwise 1. Without `--key` the note's signature is not verified.
 """
 
 import argparse

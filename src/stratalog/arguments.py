@@ -32,7 +32,7 @@ def check_class(wanted: Any, **arguments: object) -> None:
 
 
 class CheckedStruct(msgspec.Struct, frozen=True):
-    """The base of settings that callers make: each field must have its annotated type, or the constructor raises TypeError.
+    """The base of settings that callers make. The constructor raises TypeError for a field of another type.
 
     A list or deque in place of a tuple becomes a tuple. A number of another class than int and float, such as
     numpy.int64 or Fraction, becomes an int or a float. msgspec itself checks the fields only of a struct that it

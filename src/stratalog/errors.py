@@ -74,7 +74,7 @@ __all__ = [
 
 
 class StratalogError(Exception):
-    """The base class of the errors of this package. Only an argument of a wrong class raises TypeError instead."""
+    """The base class of all errors in the tree above."""
 
     code: ClassVar[str] = "error"
 

@@ -136,7 +136,7 @@ GRACE_SECONDS = 300
 # by less than this leaves the marks of right clocks as they are. If it set such a mark back to its own time, a process
 # with a right clock would free the data at once.
 MARK_AHEAD_SECONDS_MIN = 30 * 86_400
-# A verification of a log or record starts again at most this often because the floor rose meanwhile.
+# A verification of a log or record begins again if the floor rose meanwhile. It makes at most this many attempts.
 VERIFY_ATTEMPTS_MAX = 5
 
 # A process waits this long for its turn at a shared file. Then it works without a turn, since a stopped process may
@@ -151,8 +151,8 @@ FILE_LOCK_WAIT_MS_MAX = 10_000
 # process may hold the lock.
 OPENING_WAIT_MS_MAX = 10_000
 
-# `os.fork` waits at most this long until no other thread is inside a call of SQLite, since a disk may hang. After a fork
-# that did not wait for all threads, the child process cannot open a database.
+# `os.fork` waits at most this long until no other thread is inside a call of SQLite, since a disk may hang. After a
+# fork that did not wait for all threads, the child process cannot open a database.
 FORK_WAIT_MS_MAX = 10_000
 
 # Collection. One step examines at most this many blobs of an owner. A collection remembers at most this many chunks as
@@ -254,7 +254,8 @@ CONNECTIONS_MAX = 10_000
 # File descriptors that are reserved for the store's files, for engines and for other services.
 DESCRIPTORS_RESERVED = 256
 # The limits of one turn of the event loop. A turn accepts, sets up and drops at most this many connections. It serves
-# this many ready sockets of one principal, and of all addresses together; more only if very many sockets are ready.
+# at most `PRINCIPAL_SOCKETS_PER_TURN_MAX` ready sockets of one principal, and `ADDRESS_SOCKETS_PER_TURN_MAX` of all
+# callers without a principal together. It serves more only if very many sockets are ready.
 ACCEPTS_PER_TURN_MAX = 64
 SETUPS_PER_TURN_MAX = 2
 DROPS_PER_TURN_MAX = 4
@@ -367,8 +368,8 @@ PROCESS_RESTART_SECONDS_MIN = 0.5
 PROCESS_RESTART_SECONDS_MAX = 30.0
 
 # Handovers of connections between the processes of one server. A process offers a connection with a push to the process
-# that is preferred for the document, and waits at most `HANDOVER_SECONDS_MAX`. A process that did not accept an offer in
-# time gets no offers for `HANDOVER_PAUSE_SECONDS`.
+# that is preferred for the document, and waits at most `HANDOVER_SECONDS_MAX`. A process that did not accept an offer
+# in time gets no offers for `HANDOVER_PAUSE_SECONDS`.
 HANDOVER_BYTES_MAX = 128 * 1024
 HANDOVER_SECONDS_MAX = 0.1
 HANDOVER_PAUSE_SECONDS = 5.0

@@ -88,7 +88,7 @@ def delay_forks() -> AbstractContextManager[object]:
 
 
 def check_fork() -> None:
-    """Raise Unavailable if this process, or a process above it, came from a fork that was not clean: see `leave_in_child`."""
+    """Raise Unavailable if this process, or one above it, came from a fork that was not clean: see `leave_in_child`."""
     if not _forks.clean:
         raise Unavailable(
             "this process was forked while a thread of its parent used SQLite: start the process again",

@@ -287,7 +287,11 @@ class Document:
         return past.versions(self.log, self.values, after, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
-        """Yield the changes of one key, newest first. Reads the entries that changed it, and more below a redacted version."""
+        """Yield the changes of one key, newest first.
+
+        Reads only the entries that changed the key. Below a redacted version it may read other entries too, to find the
+        change before.
+        """
         return (row.load() for row in self.unread_history(key, at=at))
 
     def unread_history(self, key: str, *, at: int | None = None) -> Iterator[past.Unread[past.KeyChange]]:

@@ -158,7 +158,7 @@ class SnapshotSchedule:
         return pause is not None and pause[0].age_seconds() < pause[1]
 
     def _follow(self, taken: State) -> None:
-        """Move the held state onto the new snapshot. If none was made, drop a held state on the lost former snapshot."""
+        """Move the held state onto the new snapshot. If none was made, drop a held state on the former snapshot."""
         if not _is_made(taken):
             self._states.drop_base(taken.snapshot_version)
             return

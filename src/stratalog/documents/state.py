@@ -141,7 +141,7 @@ class State:
             yield from self.content.scan(self.chunks, prefix, after)
 
     def count(self) -> int:
-        """Return the number of keys of the content. Reads a few nodes, and a leaf for each key changed since the snapshot."""
+        """Return the number of keys. Reads a few nodes, and a leaf for each key changed since the snapshot."""
         with reading_chunks(self):
             return self.content.count(self.chunks)
 

@@ -36,6 +36,7 @@ from stratalog.worker.messages import group_of, write_message
 __all__ = ["QueuedPushes"]
 
 RETRY_SECONDS = 5
+# A trial run has no mutators, so it rejects each mutation that a worker would run.
 RUNNABLE = frozenset({"rejected"})
 OPEN = frozenset({"rejected", "gap", "unknown-client"})
 """Outcomes of a trial run that may change once earlier messages in the queue are applied. Other outcomes are final.
