@@ -94,7 +94,7 @@ DOCUMENTS_HELD_MAX = 1000
 CHUNK_CACHE_BYTES_MAX = 64 * 1024 * 1024
 # The total size of the files of a chunk cache in a folder. All processes of the machine share this cache.
 CHUNK_FILES_BYTES_MAX = 1024 * 1024 * 1024
-# A store on AWS loads this many chunks at the same time for one batch, or for one snapshot.
+# A store on AWS loads at most this many chunks at the same time for one batch, or for one snapshot.
 CHUNK_GETS_MAX = 16
 # An opened store takes at most this many snapshots in the background at the same time. Beyond this number a later
 # commit of the document starts its snapshot.

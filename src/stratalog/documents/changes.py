@@ -46,7 +46,8 @@ class Member(msgspec.Struct, frozen=True):
 def changes_since(log: Log, state: State, version: int) -> Changes:
     """Return the keys and clients touched by the versions after ``version`` up to ``state``.
 
-    Raises VersionForgotten, Redacted; NotFound if a needed snapshot, chunk or entry is deleted meanwhile.
+    Raises VersionForgotten, Redacted, and NotFound if the log or a needed chunk is deleted meanwhile. Raises Corrupt and
+    Unavailable as `load_state` does.
     """
     if version >= state.snapshot_version:
         return Changes(set(state.content.changes(version)), _clients(state.clients.changes(version)))

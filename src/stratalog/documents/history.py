@@ -106,7 +106,7 @@ class Unread(msgspec.Struct, Generic[T], frozen=True):
 
 @contextmanager
 def reading_entry(log: Log, version: int) -> Iterator[None]:
-    """Raise VersionForgotten or Redacted if the block finds a value missing because the entry was forgotten or redacted.
+    """Raise VersionForgotten or Redacted if the block lacks a value because the entry was forgotten or redacted.
 
     The collector deletes the values of such an entry. Otherwise the error of the block, Corrupt, is raised.
     """
