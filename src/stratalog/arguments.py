@@ -1,4 +1,4 @@
-"""Types of handles and settings. A wrong one is a fault of the calling code, so the error is Python's TypeError.
+"""Checks the types of handles and settings. A wrong type is a fault of the calling code, and raises TypeError.
 
 A wrong id, version, time or body may come from outside of the program. For these values the library raises Invalid.
 """

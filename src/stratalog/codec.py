@@ -212,7 +212,7 @@ def compress(data: bytes) -> bytes:
 
 
 def compress_quickly(data: bytes) -> bytes:
-    """Compress for a local disk. Up to `QUICK_BYTES_MAX`, this takes 50 to 85 % of the time of `compress`.
+    """Compress for a local disk. For at most `QUICK_BYTES_MAX`, this takes 50 to 85 % of the time of `compress`.
 
     The result is then up to a tenth larger. For more bytes the function works like `compress`.
     """

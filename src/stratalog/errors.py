@@ -167,7 +167,7 @@ class VersionForgotten(NotFound):
 
 
 class Redacted(NotFound):
-    """The version exists and its hash is verified, but its body was erased on purpose and cannot be restored."""
+    """The version exists and keeps its hash, but its body was erased on purpose and cannot be restored."""
 
     code = "redacted"
 

@@ -58,10 +58,10 @@ POOLER_ANSWER_SECONDS_MAX = 0.5
 BLOB_KEY_BYTES_MAX = 1024
 BLOB_BYTES_MAX = 16 * 1024 * 1024
 BODY_PART_BYTES = 8 * 1024 * 1024
-# If the index has its own database, a blob of at most `BLOB_ROW_BYTES_MAX` is a row of it. A larger row would be no
-# faster than a cached file, and would delay other commits. `COMMIT_BLOB_BYTES_MAX` limits the total of the blobs that
-# are rows in one commit. Blobs outside a commit are written in slices of `BLOB_SLICE_BYTES`, so that a small commit
-# waits only for one slice.
+# If the index has its own database, a blob of at most `BLOB_ROW_BYTES_MAX` is a row of it. A larger blob would be no
+# faster as a row than as a file, and would delay other commits. `COMMIT_BLOB_BYTES_MAX` limits the total of the blobs
+# that are rows in one commit. Blobs outside a commit are written in slices of `BLOB_SLICE_BYTES`, so that a small
+# commit waits only for one slice.
 BLOB_ROW_BYTES_MAX = 64 * 1024
 COMMIT_BLOB_BYTES_MAX = 16 * 1024 * 1024
 BLOB_SLICE_BYTES = 256 * 1024

@@ -5,7 +5,7 @@ child for ever. The state that the lock protects may be half changed. So a child
 handle before any of its threads can wait for a lock.
 
 A library in C, such as SQLite, has locks that no child can replace. So a fork waits until no other thread is inside a
-block of `delay_forks`. The child then closes what it inherited of the library (`leave_in_child`).
+block of `delay_forks`. The child then closes the objects of the library that it inherited (`leave_in_child`).
 """
 
 from __future__ import annotations

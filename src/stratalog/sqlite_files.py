@@ -1,6 +1,6 @@
 """SQLite files whose commits survive a power failure. A new file appears complete or not at all.
 
-Stores and clients open their own connections with apsw, and use these functions for what both do with a connection.
+Stores and clients open their own connections with apsw, and share these functions.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class Local:
     def batch(self, count_max: int, bytes_target: int) -> list[Waiting]:
         """Return the next mutations to send, from the oldest unanswered mutation on, within both limits.
 
-        ``bytes_target`` limits their encoded size; the first may be larger. Returns none if all are answered.
+        ``bytes_target`` limits their encoded size; the first may be larger. Returns ``[]`` if all are answered.
         """
         start = self._file.first("SELECT min(sequence) FROM pending WHERE answer = ''")
         rows = self._file.read(f"{PENDING} WHERE sequence >= ? ORDER BY sequence LIMIT ?", start, count_max)

@@ -58,7 +58,7 @@ class Document:
         return f"<Document {self.organisation}/{self.name}>"
 
     def __bool__(self) -> bool:
-        return True  # even if the document has no keys, so that ``len`` is 0
+        return True  # even if the document has no keys and ``len`` is 0
 
     def __getitem__(self, key: str) -> Any:
         """The newest value of ``key``. Raises KeyError."""
@@ -93,7 +93,7 @@ class Document:
     def origin(self) -> str:
         """The history that the document's clients belong to: the log's origin, or a fork's hash at its fork point.
 
-        Copies, exports and imports keep this value, so the clients of a restored document continue with it. A fork has
+        Copies, exports and imports keep this value, so clients continue with a copy or a restored document. A fork has
         effects of its parent's clients, but begins without clients. So its origin differs from its parent's.
         """
         record = self.log.record
@@ -129,7 +129,10 @@ class Document:
         return self.mutate("patch", {"key": key, "merge": merge}, client=client, author=author)
 
     def increment(self, key: str, by: float = 1, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Add ``by`` to the number under ``key``. An absent key counts as 0; a value of another type is rejected."""
+        """Add ``by`` to the number under ``key``. An absent key counts as 0. See `mutate`.
+
+        The outcome is ``rejected`` if the value is no number.
+        """
         return self.mutate("inc", {"key": key, "by": by}, client=client, author=author)
 
     def append(self, key: str, item: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
@@ -192,7 +195,8 @@ class Document:
     def apply_merge(self, mutations: Sequence[Mutation], approve: Approve, *, author: str = "") -> list[Outcome]:
         """Apply a batch of a merge as `apply` does, if ``approve`` accepts its run on the state.
 
-        A refusal on an old state repeats the run on a fresh state. Raises ``approve``'s errors: nothing is written.
+        If ``approve`` refuses a run on an old state, the batch runs again on a fresh state. Raises the errors of
+        ``approve``: nothing is written.
         """
         batch = [check_mutation(mutation) for mutation in mutations]
         return self._commit(MutationBatch(batch, self.rules.mutators, author=author, approve=approve))

@@ -109,13 +109,13 @@ class State:
     def at_snapshot(
         cls, chunks: Chunks, version: int, hash: bytes, roots: Roots, is_retained: Callable[[int, int], bool] = _always
     ) -> State:
-        """Return the state of a snapshot. By default, nothing can delete its blobs while the state is in use."""
+        """Return the state of a snapshot. The default assumes that no process deletes its blobs during the use."""
         layers = (Layer(roots.content), Layer(roots.clients), Layer(roots.tombstones))
         return cls(chunks, version, hash, version, roots, layers, is_retained)
 
     @property
     def order(self) -> int:
-        """The order of a cookie of this version. It grows with each version, above all orders of lost branches."""
+        """The order of a cookie of this version. It grows with each version, and is above those of lost branches."""
         return self.version + self.orders[0]
 
     def slot(self, key: str) -> Slot | None:

@@ -1,8 +1,8 @@
 """The body of a put while it is stored, and of a version while it is read.
 
 A small body is stored in the item. If the index accepts blobs in a commit, a blob of limited size is committed with the
-item. A larger body is uploaded before the item that points to it. All tries of the put share one upload, unless its
-blob is too old by then. Until the item exists, two rules protect the body from the collector:
+item. A larger body is uploaded before the item that points to it. All tries of the put share one upload, unless the
+uploaded blob is too old by then. Until the item exists, two rules protect the body from the collector:
 
 - A body of one blob is held in memory. `RecordBody` puts the blob again if the last put is more than half of the grace
   period ago (docs/concepts/collecting.md).

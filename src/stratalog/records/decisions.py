@@ -139,7 +139,7 @@ def next_newer(
 
 
 def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: bytes | None, made: Contents) -> Decide:
-    """Decide an update: store the result of ``function`` for the latest body, or ``create`` if the record has no body.
+    """Decide an update: store the result of ``function`` for the latest body, or ``create`` if there is no body.
 
     The decision appends each content that it makes to ``made``.
     """
