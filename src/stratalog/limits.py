@@ -66,7 +66,8 @@ BLOB_ROW_BYTES_MAX = 64 * 1024
 COMMIT_BLOB_BYTES_MAX = 16 * 1024 * 1024
 BLOB_SLICE_BYTES = 256 * 1024
 BODY_INLINE_BYTES_MAX = 8 * 1024
-# An opened store remembers this many recently read or written blobs. A put of the same bytes does not read them again.
+# An opened store remembers this many recently read or written blobs, so that a put of the same bytes need not read them
+# again.
 READS_REMEMBERED_MAX = 10_000
 
 # Queue: the limits of Amazon SQS FIFO. An SQS message is text of at most 1 MiB: the body in base64, and names.

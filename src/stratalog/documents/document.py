@@ -293,8 +293,8 @@ class Document:
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
         """Yield the changes of one key, newest first.
 
-        Reads only the entries that changed the key. Below a redacted version it may read other entries too, to find the
-        change before.
+        Reads the entries that changed the key. Below a redacted version it may also read other entries, to find the
+        previous change.
         """
         return (row.load() for row in self.unread_history(key, at=at))
 
