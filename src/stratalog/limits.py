@@ -208,7 +208,7 @@ DECODED_BYTES_OF_PRINCIPAL_MAX = REQUEST_DECODED_BYTES_MAX
 DECODED_BYTES_SMALL_MAX = 1024 * 1024
 DECODED_WAIT_SECONDS_MAX = 10
 DECODED_WAITS_OF_HOLDER_MAX = 4
-# The size of the temporary files of all unfinished record uploads, and the memory of all responses.
+# `FILE_…` limits the temporary files of all unfinished record uploads, and `ANSWER_…` the memory of all responses.
 FILE_BYTES_MAX = 8 * 1024 * 1024 * 1024
 FILE_BYTES_OF_PRINCIPAL_MAX = 2 * 1024 * 1024 * 1024
 ANSWER_BYTES_IN_FLIGHT_MAX = 96 * 1024 * 1024
