@@ -11,7 +11,7 @@
     │   ├── MergeConflict       the target would reject mutations that the fork applied; a replay lists them
     │   └── ContentionError     the time budget for retries is used up; nothing was written
     ├── NotFound            the named document, version, record or other object does not exist
-    │   ├── VersionForgotten    the version existed, but retention has raised the floor above it
+    │   ├── VersionForgotten    the version existed, but retention has forgotten it
     │   ├── Redacted            the call needs the body of a version that was erased on purpose
     │   └── Collected           the store has forgotten the clients of this client group: begin as a new client group
     ├── Forbidden           the principal lacks permission; another principal may have it
@@ -161,7 +161,7 @@ class NotFound(StratalogError):
 
 
 class VersionForgotten(NotFound):
-    """The version existed, but retention has raised the floor above it."""
+    """The version existed, but retention has raised the floor above it, or to it and its entry may be freed."""
 
     code = "version-forgotten"
 
