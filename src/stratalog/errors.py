@@ -124,7 +124,10 @@ class HistoryChanged(Conflict):
 
 
 class VersionConflict(Conflict):
-    """The log or record is not at the version that the caller expected. The error is certain: the call has read it."""
+    """The log or record is not at the version that the caller expected.
+
+    The error is certain: the call has read the newest version.
+    """
 
     code = "version-conflict"
 
@@ -161,7 +164,10 @@ class NotFound(StratalogError):
 
 
 class VersionForgotten(NotFound):
-    """The version existed, but retention has raised the floor above it, or to it and its entry may be freed."""
+    """The version existed, but retention has raised the floor above it.
+
+    For the entry of the version at the floor: retention has freed the entry, or may free it soon.
+    """
 
     code = "version-forgotten"
 

@@ -130,7 +130,7 @@ class Store:
     def delete(self, document: Document) -> None:
         """Delete a document. Versions that its forks need stay. A new document may then have the name.
 
-        Afterwards commits and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
+        Afterwards, commits and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
         """
         check_class(Document, document=document)
         delete_log(document.log)
@@ -162,7 +162,7 @@ class Store:
     def delete_log(self, log: Log) -> None:
         """Delete an application's own log. Versions that forks need stay. A new log may then have the name.
 
-        Afterwards appends and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
+        Afterwards, appends and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
         """
         delete_log(log)
 
