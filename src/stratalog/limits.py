@@ -133,9 +133,9 @@ FAILURE_REASON_CHARACTERS_MAX = 300
 # ends with the answer to the commit. Data that is marked for freeing is freed only after this time plus the grace.
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
-# A mark that is further in the future than this was made with a wrong clock, and is made again. A process whose clock is
-# behind by less than this leaves the marks of right clocks as they are. If it set such a mark back to its own time, a process
-# with a right clock would free the data at once.
+# A mark that is further in the future than this was made with a wrong clock, and is made again. A process whose clock
+# is behind by less than this leaves the marks of right clocks as they are. If it set such a mark back to its own time,
+# a process with a right clock would free the data at once.
 MARK_AHEAD_SECONDS_MIN = 30 * 86_400
 # A verification of a log or record begins again if the floor rose meanwhile. It makes at most this many attempts.
 VERIFY_ATTEMPTS_MAX = 5
