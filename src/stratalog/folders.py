@@ -242,7 +242,7 @@ def _identity_of(path: str) -> tuple[int, int] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
-        with file_errors():  # a context manager around the call above would take time in every read
+        with file_errors():  # not around the call above: a context manager takes time in every read
             raise
     return status.st_dev, status.st_ino
 

@@ -293,8 +293,7 @@ class Document:
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
         """Yield the changes of one key, newest first.
 
-        Reads the entries that changed the key. Below a redacted version it may also read other entries, to find the
-        previous change.
+        Reads the entries that changed the key, and below a redacted version perhaps other entries too.
         """
         return (row.load() for row in self.unread_history(key, at=at))
 
