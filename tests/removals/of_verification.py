@@ -756,4 +756,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/maintenance/test_damaged_values.py::test_a_damaged_pointer_of_an_entry_is_damage_for_a_marking",),
     ),
+    Removal(
+        "B925",
+        (
+            Edit(
+                "examples/verify_export.py",
+                "    for name in FIELDS if isinstance(value, dict) else ():",
+                '    for name in ("id", "name") if isinstance(value, dict) else ():',
+            ),
+        ),
+        ("tests/test_verify_export.py::test_the_example_verifies_an_export_with_other_metadata_fields",),
+    ),
 )
