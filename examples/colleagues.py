@@ -83,7 +83,7 @@ def go_on(colleague: Colleague, url: str, counts: bool) -> None:
 
 
 def wait_for(url: str) -> None:
-    """Wait until the server answers. End the thread if it does not."""
+    """Wait until the server answers. End the thread if it does not answer within `START_SECONDS_MAX`."""
     until = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < until:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""A demo of the catalogue: Debian's packages in four states, RFCs and films, with versions, works and a page.
+"""A demo of the catalogue: it stores versions of Debian's packages, RFCs and films, makes works, and serves a page.
 
 Run `make demo-catalogue`, or `python examples/demo_catalogue.py [STORE] [PORT]`. The store stays in its folder, so a
 second run does not fetch the records again, unless the first run was interrupted. apt fetches 25 MB, needs no root

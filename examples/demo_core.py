@@ -46,7 +46,7 @@ def main(url: str) -> None:
 
 
 def prepare(folder: Path) -> None:
-    """Create an empty folder. Removes the store of an earlier demo, but never other files."""
+    """Create an empty folder. Removes the folder of an earlier demo. Exits if the folder has other files."""
     if folder.exists() and any(folder.iterdir()):
         if not (folder / MARKER).exists():
             sys.exit(f"{folder} has files that are not from a demo; choose another folder")

@@ -55,8 +55,8 @@ def fill(store: str) -> None:
 def say_what_to_do(store: str, page: str) -> None:
     click.echo()
     click.echo(f"  Open {click.style(page, fg='cyan', bold=True)} in two windows, and type.")
-    click.echo("  The slider below shows every step of three weeks. History shows the author of each step.")
-    click.echo("  Two simulated colleagues count guests in the sheet “A trial week”, and the overview follows.")
+    click.echo("  The slider at the bottom shows every step of three weeks. History shows the author of each step.")
+    click.echo("  Two simulated colleagues write in the sheet “A trial week”, and the overview follows.")
     click.echo("  Switch one window to offline, change both windows, switch back. All sheets are at /web/sheet/.")
     click.echo(f"  Changes are kept in {store}; remove this store to begin again.")
     click.echo()

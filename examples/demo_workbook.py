@@ -1,7 +1,7 @@
 """The workbook of the spreadsheet's demo: the first year of a café, planned by four people in three weeks.
 
-Each step commits one version under its author's name. `demo_sheet.py` writes the workbook once. The times of its
-versions are spread over the past three weeks.
+Each step commits one version under its author's name. If the step names its version, it commits the name as one more
+version. `demo_sheet.py` writes the workbook once. The times of its versions are spread over the past three weeks.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SPAN_MS = 21 * 24 * 3600 * 1000
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One version: its author, its commands, and an optional name for the version."""
+    """One step: its author, its commands, and an optional name for the version that it commits."""
 
     author: str
     commands: Commands

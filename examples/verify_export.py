@@ -3,7 +3,9 @@
     python verify_export.py budget.jsonl --note budget.note --key example.com/ledger+1a2b3c4d+AT…
 
 The program implements formats/export.md, documents.md, chain.md and checkpoint.md. It imports only the standard
-library, and `cryptography` to verify a note's signature. The exit code is 0 if everything is verified, otherwise 1.
+library, and `cryptography` to verify a note's signature. The exit code is 0 if the export, and the note if one is
+given, are verified; 2 for wrong arguments; otherwise 1. Without `--key` the note's signature is not verified. The
+hashes depend on the metadata fields that the application's rules name: `--fields` names them, by default id and name.
 """
 
 import argparse
@@ -18,7 +20,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 INLINE_MAX, METADATA_MAX, PART = 1024, 1024, 8_388_608
-Extension = namedtuple("Extension", "code data")  # a reference to a large value
+FIELDS = ["id", "name"]  # the fields of a large value that its reference contains; `--fields` replaces them
+Extension = namedtuple("Extension", "code data")  # code 1: a reference to a blob; 2: a position in the patch
 
 
 def sha256(data):
@@ -81,14 +84,14 @@ def value_of(plain):
 
 
 def large_value(value, folder):
-    """Return a reference to the blob of a value. The reference has the fields `id` and `name` if they fit."""
+    """Return a reference to the blob of a value. The reference has those of `FIELDS` that fit."""
     encoded = pack(value)
     body = [sha256(encoded), len(encoded), None]
     if len(encoded) > PART:
         parts = [sha256(encoded[start : start + PART]) for start in range(0, len(encoded), PART)]
         body = [sha256(pack(parts)), len(encoded), sha256(encoded)]
     fields = {}
-    for name in ("id", "name") if isinstance(value, dict) else ():
+    for name in FIELDS if isinstance(value, dict) else ():
         if name in value and len(pack({**fields, name: value[name]})) <= METADATA_MAX:
             fields[name] = value[name]
     return Extension(1, pack([body, folder, fields]))
@@ -190,7 +193,9 @@ def main():
     parser.add_argument("export", type=Path)
     parser.add_argument("--note", type=Path)
     parser.add_argument("--key")
+    parser.add_argument("--fields", default="id,name", help="metadata fields that the application's rules name")
     options = parser.parse_args()
+    FIELDS[:] = filter(None, options.fields.split(","))
     origin, hashes = verify(options.export.read_bytes().splitlines(keepends=True))
     print(f"the chain holds: version {len(hashes) - 1}, hash {hashes[-1].hex()}")
     if options.note:

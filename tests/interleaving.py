@@ -1,4 +1,4 @@
-"""Reads beside an action of another process: the action runs once, before each call of a port in turn."""
+"""Repeats a read beside an action of another process. Run n does the action once, before call n of a port."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 def interleaved(make: Callable[[], World], read: Callable[[World], T], act: Callable[[World], object]) -> Iterator[T]:
-    """Yield the result of ``read`` for each of its calls of a port. ``act`` runs before that call.
+    """Run ``read`` once for each call of a port that it makes. Run n calls ``act`` before call n. Yield the results.
 
-    ``make`` makes the world of one read, which has no other calls than those of ``read``.
+    ``make`` makes a new world for each run.
     """
     for number in count():
         world = make()

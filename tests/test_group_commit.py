@@ -97,7 +97,7 @@ def test_work_that_needs_the_leadership_waits_until_its_own_request_leads() -> N
     assert [pending.answer() for pending in made] == ["together", "led"]
 
 
-def test_a_request_to_an_idle_group_leads_at_once() -> None:
+def test_a_request_to_an_idle_group_leads_immediately() -> None:
     group: Group = GroupCommit()
     lead(group, lambda batch: None)
     lead(group, lambda batch: None)
@@ -154,7 +154,7 @@ def test_an_interrupted_waiter_passes_on_the_leadership_that_it_was_given() -> N
     lead(group, lambda batch: None)
 
 
-def test_a_leader_that_awaits_waiters_continues_once_they_are_queued() -> None:
+def test_a_leader_that_awaits_waiters_continues_when_they_are_queued() -> None:
     group: Group = GroupCommit()
     seconds: list[float] = []
 

@@ -69,7 +69,7 @@ def test_waits_for_other_writers_follow_the_measured_pace() -> None:
     assert waits(retry, clock, 1) == [0.8]
 
 
-def test_a_writer_that_has_its_turn_retries_at_once_until_the_deadline() -> None:
+def test_a_writer_that_has_its_turn_retries_immediately_until_the_deadline() -> None:
     clock = SlowestClock()
     retry = Retry(clock, POLICY)
     before = clock.boot_ms()

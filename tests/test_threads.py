@@ -42,7 +42,7 @@ def test_an_exception_of_a_call_is_raised_after_all_threads_ended() -> None:
     assert seen == [1]
 
 
-def test_calls_run_at_once() -> None:
+def test_calls_run_in_parallel() -> None:
     barrier, seen = threading.Barrier(3), []
 
     def meet() -> None:

@@ -110,6 +110,17 @@ def test_the_example_verifies_an_export_against_a_checkpoint(export: Path, name:
     assert "the export continues the history of the note" in done.stdout
 
 
+def test_the_example_verifies_an_export_with_other_metadata_fields(tmp_path: Path) -> None:
+    rules = stratalog.Rules(metadata_fields=("Title", "Release Date"))
+    with stratalog.open("memory:", rules=rules, clock=ManualClock()) as store:
+        document = store.create("acme", "movies")
+        document.put("movies/1", {"id": 1, "Title": "1776", "Release Date": "Nov 09 1972", "plot": "x" * 2000})
+        path = tmp_path / "movies.jsonl"
+        path.write_bytes(exported(document))
+        assert document.log.head().hash.hex() in run(path, "--fields", "Title,Release Date").stdout
+    refuses(run(path), "version 1 does not follow")
+
+
 def test_the_example_refuses_a_note_of_another_history_or_with_a_wrong_signature(export: Path, tmp_path: Path) -> None:
     note = (export / "plan.note").read_text()
     other = tmp_path / "other.note"

@@ -30,7 +30,7 @@ class CallThread(threading.Thread):
         self._call = call
 
     def run(self) -> None:
-        """Run the call, and keep its exception. Python or pytest also reports the exception, at once."""
+        """Run the call, and keep its exception. Python or pytest also reports the exception immediately."""
         try:
             self._call()
         except BaseException as exc:

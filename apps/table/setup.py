@@ -1,7 +1,7 @@
-"""Builds the distribution. `pyproject.toml` has all metadata except the description, which comes from README.md.
+"""Builds the distribution. `pyproject.toml` has all metadata except the long description, which comes from README.md.
 
-A package index shows the description. A link to another file of the repository leads nowhere there, so only its text
-stays.
+A package index shows the long description. A link to another file of the repository leads nowhere there, so only its
+text stays.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ newest         a value that threads share, and that no older value replaces
 cache          a cache of decoded values, with a limit in bytes
 recent_reads   the blobs that this process has found intact, or has written, a short time ago
 process_fork   invalidation of handles in a forked child
-folders        durable folders, removed once they are empty
+folders        durable folders, and the removal of empty ones
 urls           the parts of URLs
-arguments      types of handles and settings
+arguments      checks of the types of handles and settings
 extras         imports of optional dependencies
 codec          canonical bytes, compression, hashes
 retry          retries, and the waits between them

@@ -1,4 +1,4 @@
-"""Types of handles and settings. A wrong one is a fault of the calling code, so the error is Python's TypeError.
+"""Checks the types of handles and settings. A wrong type is a fault of the calling code, and raises TypeError.
 
 A wrong id, version, time or body may come from outside of the program. For these values the library raises Invalid.
 """
@@ -32,7 +32,7 @@ def check_class(wanted: Any, **arguments: object) -> None:
 
 
 class CheckedStruct(msgspec.Struct, frozen=True):
-    """The base of settings that callers make: each field must have its annotated type, or the call is a TypeError.
+    """The base of settings that callers make. The constructor raises TypeError for a field of another type.
 
     A list or deque in place of a tuple becomes a tuple. A number of another class than int and float, such as
     numpy.int64 or Fraction, becomes an int or a float. msgspec itself checks the fields only of a struct that it
@@ -53,7 +53,7 @@ def _types_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _checked(name: str, value: Any, wanted: Any) -> Any:
-    """Return ``value`` as a field of the type ``wanted`` has it. Raise TypeError if it is of another type."""
+    """Return ``value`` in the form of a field of type ``wanted``. Raise TypeError for another type, and for NaN."""
     if get_origin(wanted) is Mapping and isinstance(value, Mapping):
         of_keys, of_values = get_args(wanted)
         for key, inner in value.items():

@@ -18,7 +18,7 @@ class Clock(Protocol):
         ...
 
     def boot_ms(self) -> int:
-        """Return the milliseconds since the machine started, also those in which it slept. They never decrease."""
+        """Return the milliseconds since the machine started, including its time asleep. They never decrease."""
         ...
 
     def sleep(self, seconds: float) -> None:

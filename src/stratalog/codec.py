@@ -143,9 +143,10 @@ def decode(data: bytes) -> Value:
 
 
 def json_reason(text: str | bytes, error: Exception) -> str:
-    """Return the reason of an ``error`` that msgspec raised for a JSON text.
+    """Return the reason of an ``error`` that msgspec raised for a JSON text. A lone surrogate has its own reason.
 
-    msgspec calls a text cut short if it ends within five bytes after a high surrogate without a low surrogate.
+    If a text ends within five bytes after the escape of a lone high surrogate, msgspec reports that the text was cut
+    short. This function reports the lone surrogate instead, unless the text ends inside the escape of a low surrogate.
     """
     reason = str(error)
     if isinstance(error, UnicodeDecodeError) and _SURROGATE.match(error.object, error.start):
@@ -211,7 +212,7 @@ def compress(data: bytes) -> bytes:
 
 
 def compress_quickly(data: bytes) -> bytes:
-    """Compress for a local disk. Up to `QUICK_BYTES_MAX`, this takes 50 to 85 % of the time of `compress`.
+    """Compress for a local disk. For at most `QUICK_BYTES_MAX`, this takes 50 to 85 % of the time of `compress`.
 
     The result is then up to a tenth larger. For more bytes the function works like `compress`.
     """

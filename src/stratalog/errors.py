@@ -5,28 +5,28 @@
     StratalogError
     ├── Conflict            another writer has committed first, or the name is in use: read again, then decide
     │   ├── ConditionFailed     an index condition did not hold; ``items`` has the stored items
-    │   ├── HistoryChanged      the stored history is not the history that the handle has seen: make a new handle
-    │   ├── VersionConflict     the log is not at the version the caller expected
+    │   ├── HistoryChanged      the stored history is not the one that the handle or projection has seen: make a new one
+    │   ├── VersionConflict     the log or record is not at the version that the caller expected
     │   ├── KeyReused           the write id belongs to another request: use a new write id
     │   ├── MergeConflict       the target would reject mutations that the fork applied; a replay lists them
     │   └── ContentionError     the time budget for retries is used up; nothing was written
     ├── NotFound            the named document, version, record or other object does not exist
-    │   ├── VersionForgotten    the version existed, but retention has raised the floor above it
-    │   ├── Redacted            the version exists, but its body was erased on purpose
+    │   ├── VersionForgotten    the version existed, but retention has forgotten it
+    │   ├── Redacted            the call needs the body of a version that was erased on purpose
     │   └── Collected           the store has forgotten the clients of this client group: begin as a new client group
     ├── Forbidden           the principal lacks permission; another principal may have it
     ├── Invalid             the input breaks a rule; a retry will not help
     │   ├── RedactionRefused    a fork, a state or a base still needs the version; the message names the next step
     │   ├── ReservedName        only the store itself may use the name
-    │   └── Unsupported         a newer Stratalog wrote the data, or this program lacks a mutator of the data
+    │   └── Unsupported         a newer Stratalog wrote the data, or this program cannot process the data
     ├── LimitExceeded       the input is larger than a named limit
     ├── QuotaExceeded       the organisation has used up a quota: delete something, or ask for more
     ├── Unavailable         nothing was written; try again later
-    │   ├── QueueFull           too many pushes of the document wait; nothing was queued
+    │   ├── QueueFull           too many pushes of a document or a principal wait; nothing was queued
     │   └── StorageFull         nothing was written; the device has no room
     ├── OutcomeUnknown      the write may or may not be stored: look for it before trying again
     ├── Corrupt             stored bytes differ from the written bytes
-    └── Closed              the store was closed, or was opened before a fork of this process
+    └── Closed              the store, port or client was closed, or was opened before a fork of this process
 
 “Nothing was written” is true of one commit. A call of several commits, for example a merge, a copy or a redaction, may
 have done earlier steps. The call's docstring then says so.
@@ -74,7 +74,7 @@ __all__ = [
 
 
 class StratalogError(Exception):
-    """The base class of every error that this package raises on purpose."""
+    """The base class of all errors in the tree above."""
 
     code: ClassVar[str] = "error"
 
@@ -115,16 +115,19 @@ class ConditionFailed(Conflict):
 
 
 class HistoryChanged(Conflict):
-    """The store was restored, or replaced by a copy, while a handle was open. Nothing was written.
+    """The stored history is not the history that the handle or projection has seen. Nothing was written.
 
-    Make a new handle.
+    The store was restored, or replaced by a copy. Make a new handle, or rebuild the projection.
     """
 
     code = "history-changed"
 
 
 class VersionConflict(Conflict):
-    """The log is not at the version that the caller expected. The error is certain: the call has read the head."""
+    """The log or record is not at the version that the caller expected.
+
+    The error is certain: the call has read the newest version.
+    """
 
     code = "version-conflict"
 
@@ -161,13 +164,16 @@ class NotFound(StratalogError):
 
 
 class VersionForgotten(NotFound):
-    """The version existed, but retention has raised the floor above it."""
+    """The version existed, but retention has raised the floor above it.
+
+    For the entry of the version at the floor: retention has freed the entry, or may free it soon.
+    """
 
     code = "version-forgotten"
 
 
 class Redacted(NotFound):
-    """The version exists and its hash is verified, but its body was erased on purpose and cannot be restored."""
+    """The call needs the body of a version that was erased on purpose and cannot be restored. Its hash stays."""
 
     code = "redacted"
 
@@ -206,7 +212,10 @@ class ReservedName(Invalid):
 
 
 class Unsupported(Invalid):
-    """A newer Stratalog wrote the data, or this program lacks a mutator of the data. Nothing was written."""
+    """A newer Stratalog wrote the data, or this program cannot process the data. Nothing was written.
+
+    For example, the program lacks a mutator of the data, or the data are an export with a redacted version.
+    """
 
     code = "unsupported"
 

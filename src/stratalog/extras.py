@@ -1,4 +1,4 @@
-"""Optional dependencies: a use without its extra fails with the command that installs the extra."""
+"""Optional dependencies: an import without its extra raises an error that names the command to install the extra."""
 
 from __future__ import annotations
 

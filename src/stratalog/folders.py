@@ -78,10 +78,10 @@ class DurableFolders:
 class OpenPath:
     """The file or folder that ``path`` names when the object is made; ``what`` describes it in an error.
 
-    A process continues to use a file that was moved, deleted or replaced, for example by a restoration. What it writes
-    there would be lost. In the same way it would use another folder that now has the name. So make the object before
-    the file is opened, and call `check` after the open and before each use: then the process has opened this file, even
-    if another process replaced the file meanwhile.
+    An open file stays usable after it was moved, deleted or replaced, for example by a restoration. A process would
+    lose the data that it then writes to the file. A process that opens files by the path of a folder would use another
+    folder that now has this path. So make the object before the file is opened, and call `check` after the open and
+    before each use. Then the process uses this file, and no other file that has replaced it.
     """
 
     def __init__(self, path: str, what: str) -> None:
@@ -98,7 +98,7 @@ class OpenPath:
 def absolute_path(path: str | Path) -> str:
     """Return the path from the root, so that a later change of the working directory does not change what it names.
 
-    Keeps ``..``: after a link it does not mean the folder above. Raises Unavailable.
+    Keeps ``..``: after a symbolic link, ``..`` is the folder above the link's target. Raises Unavailable.
     """
     with file_errors():
         return _absolute(path)
@@ -124,7 +124,8 @@ def remove_empty(folder: str, root: str) -> None:
 def make_shared_folder(folder: str, root: str) -> None:
     """Make ``folder`` and the missing folders between it and ``root``, without a sync. Raises OSError.
 
-    Raises FileNotFoundError if ``root`` is missing: a person may move it away, to put another folder in its place.
+    Raises FileNotFoundError if ``root`` is missing, and does not make ``root``: a person may have moved it away, to
+    put another folder in its place.
 
     Other processes may remove empty folders meanwhile. So a folder may vanish before the next one is made in it. The
     function then begins again.
@@ -152,8 +153,9 @@ def make_folders(folder: str, mode: int = 0o777) -> None:
 def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
     """Make ``folder`` and the missing folders above it, durably. The folder may exist.
 
-    This function makes a folder only inside a folder whose name it has synced. So above a folder that the function
-    made, all names are durable. Only the folder's own name may be unsynced, so the function always syncs this name.
+    This function makes a folder only inside a folder whose name it has synced. If a call is interrupted, only the
+    lowest folder that it made may have an unsynced name. So each call first syncs the name of the lowest existing
+    folder.
 
     Raises Unavailable, StorageFull.
     """
@@ -240,7 +242,7 @@ def _identity_of(path: str) -> tuple[int, int] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
-        with file_errors():  # not around the call above: it would cost time in every read
+        with file_errors():  # not around the call above: a context manager takes time in every read
             raise
     return status.st_dev, status.st_ino
 

@@ -237,7 +237,7 @@ class GroupCommit(Generic[P]):
         return False
 
     def _await_release(self, pending: P) -> None:
-        """Wait until the leader that has taken ``pending`` releases it, unless the caller noticed its release."""
+        """Wait until the leader that has taken ``pending`` releases it, unless that leader has released it already."""
         if pending.is_leader is None and pending.latch is not None:
             pending.latch.acquire()
 

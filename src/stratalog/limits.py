@@ -11,8 +11,8 @@ VERSION_MAX = INTEGER_MAX
 VERSION_DIGITS = 16
 
 # Names. An id is one component of a blob key and of a file path. Linux limits a component to 255 bytes. A record's id
-# may be longer. The directory stores the whole id as the sort of an item. Other keys contain the beginning of the id,
-# and the digest of the id.
+# may be longer. Lists of records then have the whole id as the sort of an item. Other keys contain the beginning and
+# the digest of such an id.
 ID_ESCAPED_BYTES_MAX = 200
 RECORD_ID_BYTES_MAX = 1000
 KEY_BYTES_MAX = 512
@@ -42,29 +42,32 @@ COMMIT_BYTES_MAX = 4 * 1024 * 1024
 PARTITION_BYTES_MAX = 2048
 SORT_BYTES_MAX = 1024
 
-# PostgreSQL. An opened store has a pool of connections for reads, the queue and large blobs. A call waits for a free
-# connection, and a new session as long again for a standby. A session without an answer ends; PostgreSQL itself ends a
-# statement after 60 seconds.
+# PostgreSQL. An opened store has a pool of connections for reads, the queue and large blobs. A call waits at most
+# `POSTGRES_WAIT_SECONDS_MAX` for a free connection. A new session waits at most as long until a standby has the commits
+# that the session can read. A session that gets no answer for `POSTGRES_ANSWER_SECONDS_MAX` ends, unless it waits for a
+# standby. PostgreSQL itself ends a statement after 60 seconds.
 POSTGRES_CONNECTIONS_MAX = 16
 POSTGRES_WAIT_SECONDS_MAX = 5.0
 POSTGRES_ANSWER_SECONDS_MAX = 90.0
-# A pooler that gives each transaction another session answers a second session at once, unless it is busy. Another
-# pooler may not answer before one of its sessions ends.
+# To detect a pooler, a session opens a second session, and waits at most this long for each of its answers. A pooler
+# that gives each transaction another process answers at once, unless it is busy. Another pooler may not answer before
+# one of its sessions ends.
 POOLER_ANSWER_SECONDS_MAX = 0.5
 
 # Blobs. A body above the part size is stored as parts and a manifest.
 BLOB_KEY_BYTES_MAX = 1024
 BLOB_BYTES_MAX = 16 * 1024 * 1024
 BODY_PART_BYTES = 8 * 1024 * 1024
-# If the index has its own database, a blob of at most `BLOB_ROW_BYTES_MAX` is a row of it. A larger row would be no
-# faster than a cached file, and would delay other commits. `COMMIT_BLOB_BYTES_MAX` limits the total of the blobs that
-# are rows in one commit. Blobs outside a commit are written in slices of `BLOB_SLICE_BYTES`, so that a small commit
-# waits only for one slice.
+# If the index has its own database, a blob of at most `BLOB_ROW_BYTES_MAX` is a row of it. A larger blob would be no
+# faster as a row than as a file, and would delay other commits. `COMMIT_BLOB_BYTES_MAX` limits the total of the blobs
+# that are rows in one commit. Blobs outside a commit are written in slices of `BLOB_SLICE_BYTES`, so that a small
+# commit waits only for one slice.
 BLOB_ROW_BYTES_MAX = 64 * 1024
 COMMIT_BLOB_BYTES_MAX = 16 * 1024 * 1024
 BLOB_SLICE_BYTES = 256 * 1024
 BODY_INLINE_BYTES_MAX = 8 * 1024
-# A process remembers this many recently read blobs, so that a put of the same bytes need not read them again.
+# An opened store remembers this many recently read or written blobs, so that a put of the same bytes need not read them
+# again.
 READS_REMEMBERED_MAX = 10_000
 
 # Queue: the limits of Amazon SQS FIFO. An SQS message is text of at most 1 MiB: the body in base64, and names.
@@ -84,18 +87,18 @@ RECORD_UPLOAD_SECONDS_MAX = 24 * 3600
 REASON_BYTES_MAX = 1024
 POINTER_BYTES_MAX = 2048
 
-# A store keeps the states of this many documents in memory. It drops the least recently used document first.
+# An opened store keeps the states of this many documents in memory. It drops the least recently used document first.
 DOCUMENTS_HELD_MAX = 1000
 
-# A store caches decoded chunks of at most this total size for all its documents. It drops the least recently used chunk
-# first.
+# An opened store caches decoded chunks of at most this total size for all its documents. It drops the least recently
+# used chunk first.
 CHUNK_CACHE_BYTES_MAX = 64 * 1024 * 1024
-# The files of the chunk cache in a folder of a machine, for all its processes together.
+# The total size of the files of a chunk cache in a folder. All processes of the machine share this cache.
 CHUNK_FILES_BYTES_MAX = 1024 * 1024 * 1024
-# A store on AWS loads this many chunks at the same time for one batch, or for one snapshot.
+# A store on AWS loads at most this many chunks at the same time for one batch, or for one snapshot.
 CHUNK_GETS_MAX = 16
-# A store takes at most this many snapshots in the background at the same time. Beyond this number a document takes its
-# snapshot at a later commit.
+# An opened store takes at most this many snapshots in the background at the same time. Beyond this number a later
+# commit of the document starts its snapshot.
 BACKGROUND_OFFERS_MAX = 4
 # `Document.expire_clients` forgets at most this many clients in one entry.
 CLIENTS_COLLECTED_PER_ENTRY_MAX = 1000
@@ -130,11 +133,11 @@ FAILURE_REASON_CHARACTERS_MAX = 300
 # ends with the answer to the commit. Data that is marked for freeing is freed only after this time plus the grace.
 OBSERVATION_SECONDS_MAX = 300
 GRACE_SECONDS = 300
-# A mark that is further in the future was made with a wrong clock, and is made again. A process that is behind by less
-# leaves the marks of right clocks as they are. If it set a mark back to its own time, a process with a right clock
-# would free the data at once.
+# A mark that is further in the future than this was made with a wrong clock, and is made again. A process whose clock
+# is behind by less than this leaves the marks of right clocks as they are. If it set such a mark back to its own time,
+# a process with a right clock would free the data at once.
 MARK_AHEAD_SECONDS_MIN = 30 * 86_400
-# A verification of a log or record starts again at most this often because the floor rose meanwhile.
+# A verification of a log or record begins again if the floor rose meanwhile. It makes at most this many attempts.
 VERIFY_ATTEMPTS_MAX = 5
 
 # A process waits this long for its turn at a shared file. Then it works without a turn, since a stopped process may
@@ -149,8 +152,8 @@ FILE_LOCK_WAIT_MS_MAX = 10_000
 # process may hold the lock.
 OPENING_WAIT_MS_MAX = 10_000
 
-# A fork waits at most this long until no other thread is inside a call of SQLite. A disk may be hung. The child of a
-# fork that did not wait for all threads cannot open a database.
+# `os.fork` waits at most this long until no other thread is inside a call of SQLite, since a disk may hang. After a
+# fork that did not wait for all threads, the child process cannot open a database.
 FORK_WAIT_MS_MAX = 10_000
 
 # Collection. One step examines at most this many blobs of an owner. A collection remembers at most this many chunks as
@@ -205,7 +208,7 @@ DECODED_BYTES_OF_PRINCIPAL_MAX = REQUEST_DECODED_BYTES_MAX
 DECODED_BYTES_SMALL_MAX = 1024 * 1024
 DECODED_WAIT_SECONDS_MAX = 10
 DECODED_WAITS_OF_HOLDER_MAX = 4
-# The size of the temporary files of all unfinished record uploads, and the memory of all responses.
+# `FILE_…` limits the temporary files of all unfinished record uploads, and `ANSWER_…` the memory of all responses.
 FILE_BYTES_MAX = 8 * 1024 * 1024 * 1024
 FILE_BYTES_OF_PRINCIPAL_MAX = 2 * 1024 * 1024 * 1024
 ANSWER_BYTES_IN_FLIGHT_MAX = 96 * 1024 * 1024
@@ -252,7 +255,8 @@ CONNECTIONS_MAX = 10_000
 # File descriptors that are reserved for the store's files, for engines and for other services.
 DESCRIPTORS_RESERVED = 256
 # The limits of one turn of the event loop. A turn accepts, sets up and drops at most this many connections. It serves
-# this many ready sockets of one principal, and of all addresses together; more only if very many sockets are ready.
+# at most `PRINCIPAL_SOCKETS_PER_TURN_MAX` ready sockets of one principal, and `ADDRESS_SOCKETS_PER_TURN_MAX` of all
+# callers without a principal together. It serves more only if very many sockets are ready.
 ACCEPTS_PER_TURN_MAX = 64
 SETUPS_PER_TURN_MAX = 2
 DROPS_PER_TURN_MAX = 4
@@ -365,8 +369,8 @@ PROCESS_RESTART_SECONDS_MIN = 0.5
 PROCESS_RESTART_SECONDS_MAX = 30.0
 
 # Handovers of connections between the processes of one server. A process offers a connection with a push to the process
-# that is preferred for the document, and waits this long. A process that did not accept an offer in time gets no offers
-# during a pause.
+# that is preferred for the document, and waits at most `HANDOVER_SECONDS_MAX`. A process that did not accept an offer
+# in time gets no offers for `HANDOVER_PAUSE_SECONDS`.
 HANDOVER_BYTES_MAX = 128 * 1024
 HANDOVER_SECONDS_MAX = 0.1
 HANDOVER_PAUSE_SECONDS = 5.0

@@ -45,7 +45,7 @@ class Newest(Generic[T]):
         return value
 
     def offer(self, value: T) -> T:
-        """Make ``value`` the current value, unless a newer value was offered before. Then return the current value.
+        """Make ``value`` the current value, unless a newer value was offered before. Return the resulting value.
 
         If there was a current value, ``join`` combines both values. If the newer value was dropped, there is no current
         value: return ``value``, and do not keep it.

@@ -5,7 +5,7 @@ child for ever. The state that the lock protects may be half changed. So a child
 handle before any of its threads can wait for a lock.
 
 A library in C, such as SQLite, has locks that no child can replace. So a fork waits until no other thread is inside a
-block of `delay_forks`. The child then closes what it inherited of the library (`leave_in_child`).
+block of `delay_forks`. The child then closes the objects of the library that it inherited (`leave_in_child`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def leave_in_child(owner: _LeavesToParent) -> None:
     """In a forked child, call ``owner.leave_to_parent(clean)``. Without ``clean``, the call must enter no library in C.
 
     The fork is clean if no thread was inside a block of `delay_forks`. After a fork that was not clean, the child keeps
-    ``owner``, since the end of an object that a vanished thread used could wait for ever.
+    ``owner``, since freeing an object that a vanished thread used could wait for ever.
     """
     _forks.owners.add(owner)
 
@@ -88,7 +88,7 @@ def delay_forks() -> AbstractContextManager[object]:
 
 
 def check_fork() -> None:
-    """Raise Unavailable in a process whose fork, or an earlier one, was not clean: see `leave_in_child`."""
+    """Raise Unavailable if this process, or one above it, came from a fork that was not clean: see `leave_in_child`."""
     if not _forks.clean:
         raise Unavailable(
             "this process was forked while a thread of its parent used SQLite: start the process again",
@@ -126,7 +126,7 @@ class _Forks:
         """
         own: Any = delay_forks()
         self.own.taken, self.own.clean = [], False
-        if not own._is_owned():  # it is owned if a handler of a signal that interrupted a block forks
+        if not own._is_owned():  # it is owned if a signal interrupted a block, and the signal's handler forks
             clock = SystemClock()
             deadline_ms = clock.boot_ms() + FORK_WAIT_MS_MAX
             self.own.clean = self._take(self._adding, clock, deadline_ms) and all(

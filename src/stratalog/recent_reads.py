@@ -19,7 +19,7 @@ class RecentReads:
 
     A put of bytes that are already stored reads the stored bytes back, since presence does not prove integrity. After a
     recent read of the same generation the put skips this read. Within `OBSERVATION_SECONDS_MAX` the operating system
-    would answer another read from a cache, not from the disk.
+    would usually answer another read from a cache, not from the disk.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,9 @@
 """Settings: numbers for the log, the server, the worker and quotas, from a file or a text.
 
-The command line, servers, workers, maintenance passes and functions read the settings, so all use the same numbers.
-A name is a field of `stratalog.LogSettings`, `stratalog.server.ServerLimits`, `stratalog.worker.WorkerSettings` or
-`stratalog.server.Quotas`. A number that is not given keeps the application's value.
+The command line, servers, workers, maintenance passes and functions on AWS read the settings, so all use the same
+numbers. A name is a field of `stratalog.LogSettings`, `stratalog.server.ServerLimits`,
+`stratalog.worker.WorkerSettings` or `stratalog.server.Quotas`. A number that is not given keeps the application's
+value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SQLite files whose commits survive a power failure. A new file appears complete or not at all.
 
-Stores and clients open their own connections with apsw, and use these functions for what both do with a connection.
+Stores and clients open their own connections with apsw, and share these functions.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ def close_inherited(connections: Iterable[apsw.Connection]) -> None:
     If the child kept one connection, SQLite would take no lock for a new one. The parent could then delete the
     write-ahead log under the child's commits.
 
-    The child does not use the file: SQLite would otherwise check whether this is the last connection of all processes.
+    The child closes without a checkpoint, and so does not use the file. Otherwise SQLite would try to lock the file, to
+    see whether this is the last connection of all processes.
     """
     for connection in connections:
         with suppress(apsw.ConnectionClosedError):

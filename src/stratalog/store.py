@@ -86,8 +86,8 @@ class Store:
         Raises NotFound, with ``create`` only if another process deletes the document meanwhile. Raises Invalid for a
         log of another kind. With ``create``, also raises the errors of `create`, except Conflict.
 
-        The handle is shared within the process, so that its threads share state and commits. The store drops the least
-        recently used handles; a caller can still use a dropped handle.
+        All callers of this object get the same handle, so that threads share state and commits. Beyond
+        `DOCUMENTS_HELD_MAX` documents the object drops the least recently used handle; a caller can still use it.
         """
         known = self._held(organisation, document)
         try:
@@ -108,7 +108,7 @@ class Store:
         return self._remember(Document(log, self.rules))
 
     def held_document(self, organisation: str, document: str) -> Document | None:
-        """Return the document as this process last opened it, without a read; None if it must be opened.
+        """Return the document as this object last opened it, without a read; None if it must be opened.
 
         The document may be deleted by now, and another document may have its name. A commit by the handle then raises
         NotFound. Only an index that checks the head in the commit itself ensures this error. With any other index the
@@ -120,9 +120,9 @@ class Store:
         return None if known is None or known.log.is_lost else known
 
     def is_contended(self, organisation: str, document: str) -> bool:
-        """Whether other processes wrote to the document recently, as far as this process knows.
+        """Whether other processes wrote to the document recently, as far as this object knows.
 
-        This is a hint, and reads nothing. It is False for a document that this process has not opened.
+        This is a hint, and reads nothing. It is False for a document of which this object has no handle.
         """
         known = self._held(organisation, document)
         return known is not None and known.log.is_contended
@@ -130,7 +130,7 @@ class Store:
     def delete(self, document: Document) -> None:
         """Delete a document. Versions that its forks need stay. A new document may then have the name.
 
-        After the call commits and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
+        Afterwards, commits and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
         """
         check_class(Document, document=document)
         delete_log(document.log)
@@ -162,7 +162,7 @@ class Store:
     def delete_log(self, log: Log) -> None:
         """Delete an application's own log. Versions that forks need stay. A new log may then have the name.
 
-        After the call appends and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
+        Afterwards, appends and reads of the head raise NotFound in every handle. A repeated call raises NotFound.
         """
         delete_log(log)
 

@@ -182,7 +182,7 @@ def test_a_redelivered_batch_is_deleted_although_its_answers_are_lost(works: Wor
     assert works.poll(VISIBILITY_SECONDS) == 0
 
 
-def test_a_message_without_time_left_is_reported_and_redelivered_at_once(works: Works) -> None:
+def test_a_message_without_time_left_is_reported_and_redelivered_immediately(works: Works) -> None:
     works.push(works.document("plan"), put(1))
     works.remaining = END_SECONDS - 0.1
     works.poll()

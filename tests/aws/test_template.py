@@ -163,7 +163,7 @@ def watched_by(alarm: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module", params=["", "all"])
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that applies pushes at once, and in a second run of the tests a stack that queues pushes.
+    """A stack that applies pushes immediately, and in a second run of the tests a stack that queues pushes.
 
     The fixture changes the WebSocket endpoint.
     """

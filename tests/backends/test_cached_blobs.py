@@ -229,7 +229,7 @@ def test_an_unfinished_file_of_a_crashed_process_is_removed_like_any_other(machi
     assert not (folder / "unfinished").exists()
 
 
-def test_threads_and_processes_may_read_and_remove_at_once(machine: Machine) -> None:
+def test_threads_and_processes_may_read_and_remove_concurrently(machine: Machine) -> None:
     keys = [machine.put(number) for number in range(300)]
     bodies = {key: machine.stored.get(key) for key in keys}
     processes = [machine.process(FOLDERS * 8192) for _ in range(4)]

@@ -118,7 +118,7 @@ def test_each_planted_fault_of_announcements_fails_the_expected_contract_tests(
 @pytest.mark.parametrize(
     "test",
     [
-        BlobsContract.test_of_a_put_and_a_delete_at_once_no_put_is_lost,
+        BlobsContract.test_a_delete_at_the_same_time_loses_no_put,
         BlobsContract.test_all_deletes_of_one_generation_at_once_return_true,
         BlobsContract.test_threads_may_put_one_blob_at_once,
     ],

@@ -1,4 +1,4 @@
-"""Processes share a folder of blobs. Some processes die during a change, or change the same files at once."""
+"""Processes share a folder of blobs. Some processes die during a change, or change the same files at the same time."""
 
 from __future__ import annotations
 

@@ -330,12 +330,16 @@ def test_writers_continue_if_marks_can_be_neither_read_nor_written(index: Slow) 
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
 def test_a_commit_succeeds_although_no_thread_can_be_started(index: Slow, error: Exception) -> None:
+    tried: list[object] = []
+
     def none(look: Callable[[], None]) -> None:
+        tried.append(look)
         raise error
 
     writer = Writer(index)
     writer.turns = HostedTurns(index, index.clock, none)
     keep_busy(writer, 20)
+    assert tried
 
 
 def test_closing_the_index_waits_for_a_read_of_a_mark() -> None:

@@ -74,7 +74,7 @@ def test_a_write_costs_a_unit_per_started_kb_including_names_and_keys(
 
 @given(st.integers(-(2**53), 2**53))
 def test_the_counted_size_of_a_number_is_never_below_its_size_on_dynamodb(number: int) -> None:
-    """DynamoDB counts a byte for each digit pair but trailing zero pairs, one more byte, and one for a minus sign."""
+    """DynamoDB counts one byte, one for each pair of digits but trailing pairs of zeros, and one for a minus sign."""
     digits = str(abs(number))
     pairs = -(-len(digits) // 2)
     while pairs and digits.endswith("00"):

@@ -1,4 +1,4 @@
-"""A store or client whose files were moved, deleted or replaced, while open or before, loses no acknowledged commit."""
+"""A store or client whose files are moved, deleted or replaced, before or while it is open, loses no commit."""
 
 from __future__ import annotations
 

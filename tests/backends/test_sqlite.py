@@ -33,6 +33,7 @@ from stratalog.errors import (
 )
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import OPENING_WAIT_MS_MAX
+from stratalog.log.listed_items import list_items
 from stratalog.ports.index import Absent, Attribute, Check, Equals, Item, Put
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.index_contract import IndexContract
@@ -288,6 +289,43 @@ def test_an_item_that_is_nested_too_deeply_is_corrupt(tmp_path: Path) -> None:
         list(index.query("p"))
 
 
+def _damaged_row(path: Path, change: str) -> SqliteIndex:
+    """Return an index with three items of one partition after ``change`` of the row of the item ``2``."""
+    database = _open(path)
+    database.index.commit([Put(Item("p", sort, {"a": b"\xff"})) for sort in "123"])
+    database.close()
+    connection = apsw.Connection(str(path))
+    connection.execute(f"UPDATE items SET {change} WHERE sort = '2'")
+    connection.close()
+    return _open(path).index
+
+
+@pytest.mark.parametrize("body", ["'text'", "7", "CAST(body AS TEXT)"])
+def test_a_body_of_another_type_is_damage_of_one_item(tmp_path: Path, body: str) -> None:
+    index = _damaged_row(tmp_path / "store.db", f"body = {body}")
+    assert [(listed.sort, listed.item is None) for listed in list_items(index, "p")] == [
+        ("1", False),
+        ("2", True),
+        ("3", False),
+    ]
+    with pytest.raises(Corrupt):
+        index.get("p", "2")
+    with pytest.raises(Corrupt):
+        index.commit([Put(Item("p", "4", {})), Check("p", "2", Equals("a", 1))])
+    assert index.get("p", "4") is None
+    index.commit([Put(Item("p", "2", {"a": 2}))])
+    assert len(list(index.query("p"))) == 3
+
+
+@pytest.mark.parametrize("sort", ["CAST(sort AS BLOB)", "CAST(x'ff' AS TEXT)"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_sort_key_that_is_not_text_in_utf8_is_corrupt(tmp_path: Path, sort: str, reverse: bool) -> None:
+    index = _damaged_row(tmp_path / "store.db", f"sort = {sort}")
+    with pytest.raises(Corrupt):
+        list(index.query("p", reverse=reverse))
+    assert [item.sort for item in index.query("p", before="4")] == ["1", "3"]
+
+
 def test_garbage_is_corrupt(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(b"this is no database at all. " * 1000)
@@ -449,12 +487,12 @@ def _item(sort: str, n: int = 0) -> Item:
 
 def test_a_burst_of_reads_leaves_few_connections_behind(tmp_path: Path) -> None:
     file = SqliteFile(str(tmp_path / "index.sqlite"), ManualClock(), "NORMAL", None)
-    at_once = [file._take_reader() for _ in range(40)]
-    for reader in at_once:
+    readers = [file._take_reader() for _ in range(40)]
+    for reader in readers:
         file._give_back(reader)
     assert len(file._readers) == READERS_IDLE_MAX
     assert file.read("SELECT 1", ()) == [(1,)]
     with pytest.raises(apsw.ConnectionClosedError):
-        at_once[-1].execute("SELECT 1")
+        readers[-1].execute("SELECT 1")
     file.close()
     assert file._readers == []

@@ -100,7 +100,15 @@ def test_putting_an_existing_blob_again_does_not_rewrite_its_body(tmp_path: Path
     assert (log.stat().st_size - before) / 10 < 5000
 
 
-@pytest.mark.parametrize("damage", ["UPDATE blob_bodies SET body = x'00'", "DELETE FROM blob_bodies"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE blob_bodies SET body = x'00'",
+        "UPDATE blob_bodies SET body = CAST(x'ff' AS TEXT)",
+        "UPDATE blob_bodies SET body = 7",
+        "DELETE FROM blob_bodies",
+    ],
+)
 def test_putting_over_a_damaged_row_restores_it(tmp_path: Path, damage: str) -> None:
     database, blobs = _open(tmp_path)
     for restore in (lambda: blobs.put(_key(SMALL), SMALL), lambda: database.index.commit((), {_key(SMALL): SMALL})):

@@ -47,7 +47,7 @@ pytestmark = pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 20), min_size=1, max_size=4))
 def test_each_backup_and_its_restoration_equal_the_store_at_that_moment(seed: int, steps: list[int]) -> None:
-    """After each run of steps the test restores a backup, and makes a second backup, which writes no blobs."""
+    """After each run of steps the test makes and restores a backup, and makes another backup, which writes no blobs."""
     clock, chance = ManualClock(seed=seed), Random(seed)
     store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
     wanted = []

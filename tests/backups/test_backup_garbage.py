@@ -95,7 +95,7 @@ def test_the_blobs_of_an_unchanged_record_without_garbage_are_not_listed_again(s
     assert len(listed) == 2
 
 
-def test_a_damaged_copy_of_a_large_body_does_not_end_the_next_backup(store: stratalog.Store) -> None:
+def test_lost_copies_of_a_large_body_do_not_end_the_next_backup(store: stratalog.Store) -> None:
     backups = Backups(store.environment.clock)
     store.records("acme").put("large", [bytes(BODY_PART_BYTES), b"end"])
     backups.make(store)

@@ -150,7 +150,7 @@ def test_a_record_that_is_lost_after_its_read_is_backed_up_with_a_new_line(
 def test_a_damaged_dead_letter_of_a_record_is_a_failure_and_is_made_anew_from_its_twin(
     memory: stratalog.Store, partition: str, sort: str, name: str
 ) -> None:
-    """An item without a name is lost as a whole."""
+    """In the last two cases the whole item is lost, not one of its attributes."""
     backups = Backups(memory.environment.clock)
     store_with_two_of_each(memory)
     wanted = told(memory)
@@ -413,7 +413,7 @@ def test_a_fork_that_forgets_its_deleted_parent_during_a_backup_is_no_failure(
 
 
 def test_a_record_that_is_put_again_during_a_backup_after_a_restore_is_no_failure(memory: stratalog.Store) -> None:
-    """The store was restored to before the record, which the last backup has."""
+    """The store was restored to a time before its records existed. The last backup has these records."""
     backups, ids = Backups(memory.environment.clock), [f"r{number}" for number in range(40)]
     for id in ids:
         memory.records("acme").put(id, b"x")

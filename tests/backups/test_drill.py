@@ -88,7 +88,7 @@ def test_a_client_of_a_restored_store_pushes_its_pending_mutation_once(tmp_path:
 
 @pytest.mark.slow
 def test_two_backups_that_run_during_writes_verify_and_restore(tmp_path: Path) -> None:
-    """Two backups of one store run at once while the store acknowledges writes.
+    """Two backups of one store run at the same time while the store acknowledges writes.
 
     The test verifies and restores both backups.
     """

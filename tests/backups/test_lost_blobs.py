@@ -89,7 +89,7 @@ def test_the_first_backup_names_each_lost_blob_of_a_log(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["log", "record"])
 def test_a_backup_of_a_store_that_has_lost_blobs_contains_no_redacted_body(store: stratalog.Store, kind: str) -> None:
-    """It has the lost blob of the other version."""
+    """The backup still has the blob that the store lost, which belongs to the other version."""
     backups, content = Backups(store.environment.clock), store.environment.clock.random_bytes
     log, records = store.create_log("acme", "r"), store.records("acme")
     bodies = list[str]()

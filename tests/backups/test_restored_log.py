@@ -168,10 +168,10 @@ def test_a_restored_store_with_a_deleted_fork_that_another_fork_needs_has_no_dam
     assert target.document("acme", "plan").forget_below(6) == 6
 
 
-def test_a_log_that_is_deleted_during_a_backup_has_its_name_in_it_although_a_fork_needs_a_former_log_of_the_name(
+def test_a_name_in_a_backup_belongs_to_the_log_deleted_meanwhile_and_not_to_a_former_log(
     world: World,
 ) -> None:
-    """The backup has read the later log when it is deleted. Then it reads the family of the former log."""
+    """A fork needs the former log. The backup reads that log's family after the later log was read and deleted."""
     delete_log(world.store.document("acme", "copy").log)
     later = world.store.create_log("acme", "copy")
     later.append(stratalog.Event("seen", 1))

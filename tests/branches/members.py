@@ -1,4 +1,4 @@
-"""The members of a session are clients of all kinds with one interface. Each client's line injects faults."""
+"""The members of a session: clients of all kinds with one interface. The connection of each member injects faults."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Member(Protocol):
     server: BranchServer
 
     def change(self, name: str, args: dict[str, Any]) -> bool:
-        """Make a mutation. Return False if the client rejects it at once."""
+        """Make a mutation. Return False if the client rejects it immediately."""
 
     def sync(self, *faults: str) -> bool:
         """Push and pull. Return whether the client saw no error."""

@@ -174,8 +174,8 @@ def test_a_lost_entry_body_is_named_by_each_command_that_copies_it(budget: Run) 
     assert "acme/events" in budget("copy", "store", "copied", code=6).stderr
 
 
-def test_a_restore_of_a_part_that_the_backup_has_whole_exits_with_0(budget: Run) -> None:
-    """The list of organisations loses its line after the first backup. The second backup makes the line anew."""
+def test_a_restore_from_a_backup_that_made_a_lost_line_anew_exits_with_0(budget: Run) -> None:
+    """After the first backup the store loses the line of its organisation. The second backup makes this line anew."""
     budget("backup", "b")
     with stratalog.open("store") as store:
         store.environment.index.commit([Delete(ORGANISATIONS_PARTITION, "acme")])

@@ -94,7 +94,7 @@ def test_a_name_without_an_application_is_refused(name: str) -> None:
         ("command = 5", "broken_plugin:command is not a click command"),
     ],
 )
-def test_a_broken_command_is_shown_as_broken_and_all_others_work(
+def test_a_broken_command_is_shown_as_broken_and_another_command_works(
     source: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugin(tmp_path, "broken_plugin", "stratalog.commands", "broken = broken_plugin:command", source)

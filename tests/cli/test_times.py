@@ -35,7 +35,7 @@ def test_a_local_time_that_has_no_time_in_utc_is_refused() -> None:
 
 @pytest.mark.parametrize("option", ["prune --retain 1 --before", "put - --source-time"])
 @pytest.mark.parametrize("text", ["", "yesterday", "1795251600000"])
-def test_a_record_command_refuses_another_text_than_a_time(budget: Run, option: str, text: str) -> None:
+def test_a_record_command_refuses_a_text_that_is_no_time(budget: Run, option: str, text: str) -> None:
     command, *arguments = option.split()
     budget("records", "put", "acme/report", "-", typed="figures")
     assert "is not an ISO time" in budget("records", command, "acme/report", *arguments, text, code=2).output

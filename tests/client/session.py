@@ -44,7 +44,7 @@ class Member:
         self.handles |= {one.sequence: one for one in self.client.pending()}
 
     def mutate(self, name: str, args: Any) -> None:
-        """Make a mutation, unless the client rejects it at once."""
+        """Make a mutation, unless the client rejects it immediately."""
         with suppress(Rejected):
             self._keep(self.client.mutate(name, args))
 

@@ -166,7 +166,7 @@ def test_a_file_with_a_damaged_cookie_is_corrupt(tmp_path: Path) -> None:
         client.sync()
 
 
-def test_a_path_is_a_text_or_a_path(tmp_path: Path) -> None:
+def test_the_path_of_a_file_is_a_text_or_a_path_object(tmp_path: Path) -> None:
     with Client(InProcess(new_document()), tmp_path / "plan.sqlite") as client:
         client.mutate("put", {"key": "k", "value": 1})
     with Client(InProcess(new_document()), str(tmp_path / "plan.sqlite")) as client:

@@ -209,8 +209,8 @@ def test_a_mutation_is_undone_once_unless_its_undo_was_undone_or_rejected() -> N
     assert not handle.is_undone
 
 
-def test_a_started_client_sends_an_undo_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "PULL_SECONDS", 3600)  # until then the client would have no other reason
+def test_a_started_client_sends_an_undo_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "PULL_SECONDS", 3600)  # before then the client has no other reason for a sync cycle
     document = new_document()
     with Client(InProcess(document)) as client:
         client.start()

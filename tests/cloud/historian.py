@@ -1,7 +1,7 @@
 """One of several processes that append to, read, follow, fork, snapshot and archive one log, and raise its floor.
 
-``python -m tests.cloud.historian TASK``. The process writes each result at once to a file, as one line. So the history
-survives a kill. Times are readings of the machine's monotonic clock, which all processes share.
+``python -m tests.cloud.historian TASK``. The process writes each result immediately to a file, as one line. So the
+history survives a kill. Times are readings of the machine's monotonic clock, which all processes share.
 """
 
 from __future__ import annotations

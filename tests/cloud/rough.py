@@ -63,7 +63,7 @@ class RoughEndpoint:
         self._endpoint.close()
 
     def _send_late(self, request: bytes) -> Reply:
-        """Send the request later, and report at once that its response was lost."""
+        """Send the request later, and immediately report that its response was lost."""
         with self._lock:
             timer = threading.Timer(self._delays.random() * LATE_SECONDS_MAX, self._endpoint.exchange, [request])
             self._late.append(timer)

@@ -38,7 +38,7 @@ def test_the_environment_alone_is_enough() -> None:
 
 
 def test_every_region_has_the_endpoint_of_aws_s_own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    # One loader, which reads botocore's files once. Each session reads them again otherwise.
+    # All sessions share one loader. Otherwise each session would read botocore's files again.
     loader = botocore.session.create_loader()
     monkeypatch.setattr(botocore.session, "create_loader", lambda *_: loader)
     partitions = [name for name in Session().get_available_partitions() if not name.startswith("aws-iso")]

@@ -1,4 +1,4 @@
-"""The DynamoDB index handles errors, lost replies and damaged replies. The replies are canned."""
+"""The DynamoDB index handles errors, lost replies and damaged replies. Each test defines the replies."""
 
 from __future__ import annotations
 

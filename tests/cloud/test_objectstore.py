@@ -57,20 +57,20 @@ class TestOnSeaweed(BlobsContract):
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
         return alter_object(blobs, key, change)
 
-    def test_a_stat_tells_key_size_and_age(self) -> None:
+    def test_a_stat_has_the_key_the_size_and_the_age(self) -> None:
         check_stat(self.make(ManualClock()))
 
-    def test_putting_again_starts_the_age_anew_as_another_generation(self) -> None:
+    def test_a_second_put_makes_a_new_generation_with_a_new_age(self) -> None:
         check_age(self.make(ManualClock()))
 
-    def test_a_list_goes_on_after_a_key(self) -> None:
+    def test_a_list_continues_after_a_key(self) -> None:
         """A resumed list of SeaweedFS wrongly puts `a/` before `a-b/`. So no folder here has a sibling like `a-b`."""
         blobs = self.make(ManualClock())
         keys = sorted(put_in(blobs, folder) for folder in ("a", "a/b", "a/c", "b"))
         for after in ["", *keys, "a", "a/", "a0", "z"]:
             assert [stat.key for stat in blobs.list("", after=after)] == [key for key in keys if key > after]
 
-    def test_of_a_put_and_a_delete_at_once_no_put_is_lost(self) -> None:
+    def test_a_delete_at_the_same_time_loses_no_put(self) -> None:
         """SeaweedFS may delete a new version together with the last version of the key.
 
         So this test does not put in parallel with the delete, but right before the delete of the last version.
@@ -105,10 +105,10 @@ class TestOnMinistack(BlobsContract):
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
         return alter_object(blobs, key, change)
 
-    def test_a_stat_tells_key_size_and_age(self) -> None:
+    def test_a_stat_has_the_key_the_size_and_the_age(self) -> None:
         check_stat(self.make(ManualClock()))
 
-    def test_putting_again_starts_the_age_anew_as_another_generation(self) -> None:
+    def test_a_second_put_makes_a_new_generation_with_a_new_age(self) -> None:
         check_age(self.make(ManualClock()))
 
 
@@ -161,7 +161,7 @@ def test_a_bucket_without_versions_holds_blobs_but_deletes_none(bucket: Emulator
     blobs.put(KEY, BODY)
     stat = stat_of(blobs, KEY)
     assert list(blobs.list("organisation/doc")) == [stat]
-    with pytest.raises(Unavailable, match="versioning is off"):
+    with pytest.raises(Unavailable, match="only in an S3 bucket with versioning"):
         blobs.delete(KEY, stat.stamp)
     assert not blobs.delete(KEY, "another")
     assert blobs.get(KEY) == BODY
@@ -279,6 +279,28 @@ def test_a_deleted_blob_can_be_restored_from_its_retained_copy(bucket: Emulator)
     s3.copy_object(Bucket=VERSIONED, Key=f"freed/{KEY}", CopySource=source)
     assert blobs.get(KEY) == BODY
     assert blobs.delete(f"none/{sha256(b'none').hex()}", "any")
+
+
+def test_a_list_of_a_bucket_without_a_prefix_has_no_retained_copies(bucket: Emulator) -> None:
+    blobs = open_object_blobs(
+        f"s3://{VERSIONED}",
+        SystemClock(),
+        endpoint=bucket.url,
+        access=SessionAccess(session=session()),
+        retains_freed=True,
+    )
+    blobs.put(KEY, BODY)
+    assert blobs.delete(KEY, stat_of(blobs, KEY).stamp)
+    assert client(bucket).head_object(Bucket=VERSIONED, Key=f"{FREED}{KEY}")
+    assert not [stat.key for stat in blobs.list("") if stat.key.startswith(FREED)]
+
+
+def test_a_list_leaves_out_the_objects_of_other_programs(bucket: Emulator) -> None:
+    blobs = blobs_in(VERSIONED, bucket, "shared")
+    for name in ("README.txt", "folder/read me", f"folder/{'g' * 64}"):
+        client(bucket).put_object(Bucket=VERSIONED, Key=f"shared/{name}", Body=b"notes")
+    blobs.put(KEY, BODY)
+    assert [stat.key for stat in blobs.list("")] == [KEY]
 
 
 def test_a_document_with_large_values_works_on_a_bucket_and_its_garbage_is_collected(bucket: Emulator) -> None:

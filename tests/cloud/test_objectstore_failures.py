@@ -131,7 +131,7 @@ def test_a_put_to_an_address_without_a_server_is_unavailable() -> None:
 
 def test_an_error_has_the_status_and_the_code_of_the_response(store: Callable) -> None:
     for reply, reason in ((BUSY, "503 SlowDown"), (FORBIDDEN, "403 AccessDenied")):
-        found = raised(lambda: store(reply)[0].put(KEY, BODY))  # noqa: B023 - called at once
+        found = raised(lambda: store(reply)[0].put(KEY, BODY))  # noqa: B023 - called immediately
         assert found is not None
         assert found.details["reason"] == reason
         assert isinstance(found.__cause__, exceptions.BaseError)
@@ -144,7 +144,7 @@ def test_a_refusal_names_the_operation(store: Callable) -> None:
         "GetBucketVersioning": lambda blobs: next(blobs.list("")),
     }
     for operation, call in calls.items():
-        found = raised(lambda: call(store(FORBIDDEN)[0]))  # noqa: B023 - called at once
+        found = raised(lambda: call(store(FORBIDDEN)[0]))  # noqa: B023 - called immediately
         assert found is not None
         assert found.message == f"the object store refused {operation}"
 
@@ -178,7 +178,7 @@ def test_a_truncated_or_changed_body_is_never_returned(store: Callable) -> None:
     whole = compress(BODY)
     for damaged in (whole[:-1], b"", compress(b"other")):
         blobs, _, _ = store(Reply(body=damaged, headers=OBJECT))
-        assert type(raised(lambda: blobs.get(KEY))) is Corrupt  # noqa: B023 - called at once
+        assert type(raised(lambda: blobs.get(KEY))) is Corrupt  # noqa: B023 - called immediately
     blobs, _, _ = store(
         Reply(body=whole[:-1], headers={**OBJECT, "Content-Length": str(len(whole)), "Connection": "close"})
     )
@@ -277,7 +277,7 @@ def test_a_list_that_is_never_a_list_is_unavailable(store: Callable) -> None:
 
 
 @pytest.mark.parametrize("copied", [PAGE, Reply(), COPY_FAILED])
-def test_a_blob_is_deleted_only_once_its_copy_is_confirmed(copied: Reply) -> None:
+def test_a_blob_is_deleted_only_after_its_copy_is_confirmed(copied: Reply) -> None:
     with failing([VERSIONED, versions((KEY, "v1", True)), copied]) as service:
         clock, policy = ManualClock(SystemClock().wall_ms()), RequestPolicy(seconds_max=0)
         blobs = blobs_at(service.url, clock, policy, retains_freed=True)

@@ -1,4 +1,4 @@
-"""A new bucket and new queues are waited for, as a new table is: see `test_dynamodb_setup.py`."""
+"""The preparation waits for a new bucket and for new queues. `test_dynamodb_setup.py` tests the wait for a table."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ class SlowBuckets:
 
 
 @pytest.mark.parametrize("hidden_seconds", [0, 3])
-def test_the_preparation_of_a_queue_takes_at_least_a_second_and_waits_until_it_is_found(hidden_seconds: float) -> None:
+def test_the_preparation_of_a_queue_takes_at_least_a_second_and_waits_until_sqs_finds_the_queue(
+    hidden_seconds: float,
+) -> None:
     clock = ManualClock()
     client = SlowQueues(clock, hidden_seconds=hidden_seconds)
     assert prepare_queues(client, "plans", clock) == QUEUES
@@ -107,7 +109,7 @@ def test_queues_whose_names_stay_blocked_are_unavailable() -> None:
 
 
 @pytest.mark.parametrize("hidden_seconds", [0, 3])
-def test_a_new_bucket_is_configured_once_s3_finds_it(hidden_seconds: float) -> None:
+def test_a_new_bucket_is_configured_after_s3_finds_it(hidden_seconds: float) -> None:
     clock = ManualClock()
     client = SlowBuckets(clock, hidden_seconds)
     assert prepare_bucket(client, "plans", clock)

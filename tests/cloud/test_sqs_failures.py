@@ -92,7 +92,7 @@ def raised(call: Callable[[], object]) -> StratalogError | None:
 
 
 PAGE = Reply(headers={"Content-Type": "text/html"}, body=b"<html><body>welcome</body></html>")
-"""A page with the status 200 from a proxy or a network's login, which the service has not sent."""
+"""A page that a proxy, or the login page of a network, sends with the status 200 in place of the service."""
 
 
 @pytest.mark.parametrize(

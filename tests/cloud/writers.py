@@ -54,7 +54,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def compete(emulator: Emulator, table: str, *, processes: int, threads: int, appends: int) -> list[Report]:
-    """Start ``processes`` processes with ``threads`` writers each. All writers append to the log ``plan`` at once."""
+    """Start ``processes`` processes with ``threads`` writers each. All append to the log ``plan`` at the same time."""
     tasks = [
         Task(url=emulator.url, table=table, name=f"{n}", threads=threads, appends=appends) for n in range(processes)
     ]

@@ -12,7 +12,7 @@ import pytest
 import stratalog
 from stratalog.documents.snapshot_schedule import BACKOFF
 from stratalog.errors import Unavailable
-from stratalog.log.environment import Environment
+from stratalog.log import open_log
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.tasks import BackgroundTasks, InlineTasks
 from stratalog.testing.clock import ManualClock
@@ -145,7 +145,7 @@ def test_a_pause_of_a_background_task_is_a_sleep_of_less_than_a_millisecond() ->
     assert 0 < slept[0] < 0.001
 
 
-def test_a_store_takes_a_bounded_number_of_snapshots_at_once() -> None:
+def test_background_tasks_accept_a_bounded_number_of_unfinished_offers() -> None:
     tasks, released = BackgroundTasks(offers_max=2), threading.Event()
 
     def wait() -> None:
@@ -232,12 +232,9 @@ def test_the_documents_of_a_store_share_one_cache_of_chunks() -> None:
         document = world.create(name)
         document.apply([put(f"c/{n}", "x" * 900) for n in range(200)])
         document.snapshot()
-    environment: Environment = world.open("one").log.environment
+    environment = world.open_environment()
     assert environment.chunk_cache.held_bytes == 0
-    documents = [stratalog.Document(world.open(name).log) for name in ("one", "two")]
-    for document in documents:
-        document.log.environment.chunk_cache = environment.chunk_cache
-    handles = [stratalog.Document(document.log) for document in documents]
+    handles = [stratalog.Document(open_log(environment, "acme", name)) for name in ("one", "two")]
     held = []
     for handle in (*handles, *handles):
         assert sum(1 for _ in handle.scan()) == 200

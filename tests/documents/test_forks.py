@@ -95,7 +95,7 @@ def test_a_forks_clients_start_empty(interval: int) -> None:
     assert dict(world.open("copy").state().client_ids()) == {"bob": 8}
 
 
-def test_forking_costs_the_same_whatever_the_history() -> None:
+def test_the_cost_of_a_fork_of_a_document_does_not_depend_on_the_length_of_its_history() -> None:
     costs = []
     for versions in (3, 60):
         world = World(snapshot_entries_interval=10, segment_entries_target=8)
@@ -142,7 +142,7 @@ def test_a_fork_holds_its_parents_floor_until_it_has_a_base_of_its_own() -> None
 
 
 def assert_floor(reader: Document, floor: int, *, head: int, state: dict[str, Any]) -> None:
-    """Check that a fork has its versions after ``floor`` and the ``state`` of this version."""
+    """Check the floor of a fork, its versions from the floor to ``head``, and its state at the floor."""
     assert reader.log.floor() == floor
     assert [version.version for version in reader.versions()] == [*range(floor + 1, head + 1)]
     assert reader.at(floor).to_dict() == state
@@ -211,7 +211,7 @@ def test_a_fork_that_forgets_the_versions_of_its_ancestors_can_be_merged_and_for
         assert document.at()["n"] == before + 5
 
 
-def test_forks_of_a_version_that_is_the_floor_share_its_base() -> None:
+def test_a_fork_at_the_floor_and_its_own_fork_have_the_state_of_the_floor() -> None:
     world = World(snapshot_entries_interval=100, segment_entries_target=4)
     document = grown(world)
     state = document.at(6).to_dict()

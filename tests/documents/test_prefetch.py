@@ -1,4 +1,4 @@
-"""A batch of mutations reads the chunks that it needs together, in as many round trips as its trees have levels."""
+"""A batch of mutations reads the chunks that it needs together: each level of its trees in one round of gets."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -65,10 +66,19 @@ def test_a_projection_behind_the_floor_serves_projected_versions_and_cannot_catc
         projection.catch_up()
 
 
-def test_two_concurrent_projections_write_each_effect_once() -> None:
+def test_two_concurrent_projections_write_each_effect_once(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     document = grown(world)
     seen: list[int] = []
+    written: list[str] = []
+    commit = world.backend.commit
+
+    def noted(writes: Sequence[Write], *blobs: Any) -> None:
+        commit(writes, *blobs)
+        effects = (write.item for write in writes if isinstance(write, Put))
+        written.extend(item.sort for item in effects if item.partition == "projected")
+
+    monkeypatch.setattr(world.backend, "commit", noted)
 
     def slow(entry: Entry) -> Sequence[Write]:
         if entry.version == 2 and 2 not in seen:
@@ -77,6 +87,7 @@ def test_two_concurrent_projections_write_each_effect_once() -> None:
         return count(entry)
 
     assert Projection(document.log, "counts", slow).catch_up() == 5
+    assert written == [f"ada {n}" for n in range(1, 6)]
     assert rows(world) == {f"ada {n}": n for n in range(1, 6)}
 
 

@@ -1,4 +1,4 @@
-"""A read during retention: whatever call of a port the floor rises before, no kept version is forgotten or damaged."""
+"""Reads during retention: the floor rises before any call of a port, and no kept version is forgotten or damaged."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ LARGE = SECRET * 300
 def new_store(**options: Any) -> stratalog.Store:
     options = {"segment_entries_target": 6, "snapshot_entries_interval": 3, **options}
     store = stratalog.open("memory:", settings=stratalog.LogSettings(**options), clock=ManualClock())
-    # The result of a redaction depends on the snapshots. `InlineTasks` takes a due snapshot at once.
+    # The result of a redaction depends on the snapshots. `InlineTasks` takes a due snapshot immediately.
     store.environment.background = InlineTasks()
     return store
 

@@ -23,7 +23,7 @@ COLLECTIONS = ("a", "b", "bb")
 
 
 def churn(draft: Draft, args: Any) -> None:
-    """Put and delete many keys. Check that `in` and `delete` return whether a deleted key existed."""
+    """Put and delete many keys. Check that `in` and `delete` return whether a key to delete exists."""
     for key, value in args:
         if value is None:
             was_there = draft.get(key) is not None

@@ -56,7 +56,7 @@ def grown(world: World) -> Document:
 
 
 @pytest.mark.parametrize("of", ["the head", "a version before"])
-def test_the_state_with_commits_at_any_step_of_a_snapshot_is_based_on_that_snapshot(of: str) -> None:
+def test_after_commits_at_any_step_of_a_snapshot_the_state_is_based_on_that_snapshot(of: str) -> None:
     for step in range(1, STEPS_MAX):
         world = World(snapshot_entries_interval=1000)
         document = grown(world)

@@ -234,7 +234,7 @@ def test_a_floor_that_rises_during_each_load_makes_the_state_unavailable() -> No
     assert next(floors) == LOOKS_MAX
 
 
-def test_a_lost_base_is_damage_and_no_history_that_was_forgotten_meanwhile() -> None:
+def test_a_lost_base_is_reported_as_damage_and_not_as_forgotten_history() -> None:
     """Nobody raises the floor, so another read would fail too."""
     world = World()
     document, states = grown(world, 3)

@@ -152,7 +152,7 @@ async def garbage(attack: Attack) -> None:
 
 
 async def non_readers(attack: Attack) -> None:
-    """Callers that request page files and the OpenAPI document many times at once, and read nothing."""
+    """Callers that request page files and the OpenAPI document many times in parallel, and read nothing."""
     request = (
         b"GET /schema/openapi.json HTTP/1.1\r\nHost: a\r\n\r\nGET /web/client/stratalog.js HTTP/1.1\r\nHost: a\r\n\r\n"
     )
@@ -181,7 +181,7 @@ async def large_questions(attack: Attack) -> None:
 
 
 async def unread_questions(attack: Attack) -> None:
-    """Requests for an entire state, five at once. The callers do not read the responses."""
+    """Requests for an entire state, five in parallel. The callers do not read the responses."""
     await attack.hold(20, head_of("GET", f"{EVIL}/documents/large/state", 0, HOSTILE_TOKEN) * 5, receive_bytes=2048)
 
 

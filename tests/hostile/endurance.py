@@ -58,7 +58,7 @@ async def measure(server: Served, requests: int, connections: int) -> tuple[list
     listening = [asyncio.create_task(honest.listen(server.port, number, ready)) for number in range(connections)]
     for _ in range(connections):
         await ready.acquire()
-    await _ask_at_once(server.port, honest.errors)
+    await _ask_in_parallel(server.port, honest.errors)
     callers = [_Caller(server.port, number, honest.errors) for number in range(CALLERS)]
     windows = []
     for _ in range(WINDOWS):
@@ -81,8 +81,8 @@ async def measure(server: Served, requests: int, connections: int) -> tuple[list
     return windows, honest.errors
 
 
-async def _ask_at_once(port: int, errors: list[str]) -> None:
-    """Send many requests at once, so that the server opens its connections to the index before the first window."""
+async def _ask_in_parallel(port: int, errors: list[str]) -> None:
+    """Send many requests in parallel, so that the server opens its connections to the index before the first window."""
     callers = [_Caller(port, number, errors) for number in range(CALLERS_AT_ONCE)]
     await asyncio.gather(*(caller.ask(6) for caller in callers))
     for caller in callers:

@@ -104,7 +104,7 @@ def after(*steps: Callable[[], object]) -> Mishap:
 
 
 def answered_late(clock: ManualClock, seconds: float) -> Mishap:
-    """Return a mishap whose commit takes effect at once, and whose answer comes ``seconds`` later."""
+    """Return a mishap whose commit takes effect immediately, and whose answer comes ``seconds`` later."""
 
     def mishap(index: ScriptedIndex, writes: Sequence[Write]) -> None:
         index.backend.commit(writes)

@@ -256,7 +256,7 @@ def test_concurrent_reservations_never_exceed_the_quota() -> None:
         assert sum(pool.map(create, range(200))) == 50
 
 
-def test_refusals_of_two_organisations_at_once_are_both_counted() -> None:
+def test_concurrent_refusals_of_two_organisations_are_both_counted() -> None:
     """If the lock is free while the admission counts the first refusal, the test makes the second refusal then."""
     admission = Admission(MemoryIndex(), ManualClock(), lambda organisation: Quotas(documents_max=0))
 

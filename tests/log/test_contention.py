@@ -252,7 +252,7 @@ def test_the_program_for_the_documented_contention_figures_prints_seven_lines(
     assert len(capsys.readouterr().out.splitlines()) == 7
 
 
-def test_a_read_of_the_own_unacknowledged_entry_does_not_count_as_contention() -> None:
+def test_a_read_of_a_writers_own_unacknowledged_entry_does_not_count_as_contention() -> None:
     """A reader sees the writer's own entry before the commit has an answer. The entry does not count as contention."""
     log = new_log()
     fill(log, 1)

@@ -106,7 +106,7 @@ def test_freeing_continues_after_a_damaged_archive_and_reports_the_freed_segment
     assert log.environment.counters["freed segment"] == 2
 
 
-def test_no_forgotten_segment_is_freed_if_the_base_is_damaged_but_archived_segments_are() -> None:
+def test_a_damaged_base_stops_the_freeing_of_forgotten_segments_but_not_of_archived_segments() -> None:
     log, reported, asked = filled(), list[int](), list[int]()
     raise_floor(log, 8)
     archive_segments(log)

@@ -101,7 +101,7 @@ def test_an_organisation_and_a_log_may_be_called_like_a_part_of_a_key(odd: str) 
     assert [line.id for line in list_directory(environment.index, odd, LOGS)] == [NAME]
 
 
-def test_only_the_first_log_of_an_organisation_writes_its_directory_entry() -> None:
+def test_only_the_first_log_of_an_organisation_enters_the_organisation_in_the_directory() -> None:
     log = new_log()
     written: list[str] = []
     original = log.environment.index.commit
@@ -284,7 +284,7 @@ def test_a_recreated_log_has_a_new_incarnation_and_starts_at_version_1() -> None
     assert data(other(again)) == ["new"]
 
 
-def test_a_sweep_waits_for_the_grace_period_and_leaves_only_the_end_marker() -> None:
+def test_a_sweep_waits_for_the_grace_period_and_leaves_no_entry_but_the_end_marker() -> None:
     log = filled(10, segment_entries_target=4)
     delete_log(log)
     assert sweep_deleted(log.environment, ORGANISATION) == 0
@@ -337,7 +337,7 @@ def test_a_fork_has_the_entries_of_its_parent_followed_by_its_own() -> None:
     assert data(other(log, "fork")) == [*data(log, 0, 6), "own"]
 
 
-def test_a_fork_costs_the_same_whatever_the_history() -> None:
+def test_the_cost_of_a_fork_does_not_depend_on_the_length_of_the_history() -> None:
     costs = []
     for count in (100, 10_000):
         log = filled(count, segment_entries_target=50)

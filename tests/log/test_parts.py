@@ -150,7 +150,7 @@ def test_the_collector_deletes_only_unreferenced_parts() -> None:
     assert parts_at(log, 2) == [b"few"]
 
 
-def test_a_log_with_state_starts_a_new_segment_only_after_an_app_snapshot() -> None:
+def test_a_log_with_state_waits_for_an_app_snapshot_before_it_starts_a_new_segment() -> None:
     clock = ManualClock()
     environment = Environment(MemoryIndex(), MemoryBlobs(clock), clock, LogSettings(segment_entries_target=4))
     log = create_log(environment, "acme", "plan", "sheet")

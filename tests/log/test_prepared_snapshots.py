@@ -217,7 +217,7 @@ def test_an_entry_with_a_snapshot_may_begin_a_segment_and_history_may_begin_with
     assert parts_at(log, 5) == [b"same", b"of 4"]
 
 
-def test_a_commit_holds_at_most_one_snapshot_and_it_is_the_last_entry_of_a_full_commit() -> None:
+def test_a_commit_has_at_most_one_snapshot_and_the_last_entry_of_a_full_commit_may_have_it() -> None:
     log = new_log("model", segment_entries_target=4)
     log.append(event(), expected=0, snapshot=log.prepare_snapshot(PARTS))
     fill(log, 3)

@@ -111,7 +111,7 @@ def test_the_version_at_a_time_above_the_floor_is_still_found() -> None:
         log.version_at(times[2])
 
 
-def test_the_version_at_a_time_after_a_fork_was_made_is_its_floor_until_its_first_own_entry() -> None:
+def test_between_the_creation_of_a_fork_and_its_first_entry_version_at_returns_the_floor() -> None:
     log = timed_log()
     clock = clock_of(log.environment)
     fork = fork_log(log, "fork", 8)

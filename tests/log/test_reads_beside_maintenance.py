@@ -42,7 +42,7 @@ def free(world: World) -> None:
 
 
 def redact(world: World) -> None:
-    """Erase version 5, which replaces the archive with version 4. Then free both segments."""
+    """Erase version 5, so another archive replaces the one that also contains version 4. Then free both segments."""
     opened(world).redact(5)
     world.clock.sleep(1000)
     free(world)

@@ -245,7 +245,7 @@ def test_a_retry_of_a_redacted_append_raises_redacted() -> None:
     assert log.head().version == 9
 
 
-def test_a_redaction_whose_answer_is_lost_is_done_once() -> None:
+def test_a_redaction_of_an_entry_succeeds_although_its_answer_is_lost() -> None:
     log = grown()
     scripted(log.environment).script.append(lost_answer)
     log.redact(3)

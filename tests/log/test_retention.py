@@ -153,7 +153,7 @@ def test_raising_the_floor_deletes_the_snapshots_below_the_base() -> None:
     assert [snapshot.version for snapshot in list_snapshots(log.environment.index, log.record.prefix)] == [6, 9]
 
 
-def test_a_floor_whose_answer_is_lost_is_raised_once() -> None:
+def test_a_floor_is_raised_although_the_answer_is_lost() -> None:
     log = filled()
     scripted(log.environment).script = [lost_answer]
     assert raise_floor(log, 6) == 6

@@ -91,7 +91,7 @@ def test_a_segment_that_a_group_of_appends_overfills_is_sealed() -> None:
     assert firsts(log) == [1, 18, 35]
 
 
-def test_a_log_with_state_rolls_over_only_after_a_snapshot() -> None:
+def test_below_the_hard_cap_a_log_with_state_rolls_over_only_after_a_snapshot() -> None:
     log = new_log("model", segment_entries_target=8)
     fill(log, 12)
     assert firsts(log) == [1]

@@ -127,7 +127,7 @@ def test_a_writer_does_not_commit_if_its_collected_blob_cannot_be_put_again(
     assert sleeper.index.calls["commit"] == commits
 
 
-@pytest.mark.parametrize("deferring", [False, True], ids=["at once", "deferred"])
+@pytest.mark.parametrize("deferring", [False, True], ids=["immediate", "deferred"])
 def test_after_a_failed_put_the_next_write_of_the_same_bytes_puts_them(deferring: bool) -> None:
     clock = ManualClock()
     blobs = SleepyBlobs(MemoryBlobs(clock))

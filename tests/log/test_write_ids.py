@@ -44,7 +44,7 @@ def test_other_events_under_a_used_write_id_are_a_conflict(inline_bytes: int, co
     assert log.head().version == 1
 
 
-def test_a_retry_with_another_encoding_time_and_author_name_is_recognised() -> None:
+def test_a_later_retry_with_another_encoding_and_another_author_name_is_recognised() -> None:
     log = new_log()
     log.append(event({"n": 1, "b": b"xy", "l": [2]}), expected=0, write_id="mine", author="Ada")
     clock_of(log.environment).sleep(60)

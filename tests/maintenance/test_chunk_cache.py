@@ -1,4 +1,4 @@
-"""A cache of chunks on a machine's disk hides no damage: everything that proves storage reads the store."""
+"""A machine's cache of chunks hides no damage: proofs, inspections, repairs, scrubs, copies, backups read the store."""
 
 from __future__ import annotations
 

@@ -111,7 +111,6 @@ def test_a_killed_copy_resumes_and_writes_nothing_twice(seed: int, lives: list[i
 
 
 def test_a_resumed_copy_does_not_read_logs_that_it_has_copied(source: stratalog.Store, target: stratalog.Store) -> None:
-    """A resumed copy does not read a log that an earlier run has copied."""
     dying = Dying(target)
     dying.left = 60
     with pytest.raises(Killed):
@@ -557,7 +556,7 @@ def test_a_store_whose_archived_and_freed_versions_were_forgotten_since_the_last
     assert told(target) == told(source)
 
 
-def test_another_log_of_a_name_is_copied_once_the_earlier_log_is_deleted_in_the_target() -> None:
+def test_another_log_of_a_name_is_copied_after_the_earlier_log_is_deleted_in_the_target() -> None:
     clock = ManualClock()
     source, target = (open_inline(settings=SETTINGS, clock=clock) for _ in range(2))
     source.create("acme", "plan").put("a/1", "confidential")

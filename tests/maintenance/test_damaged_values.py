@@ -35,7 +35,7 @@ READ_WHOLE = {
     "projection checkpoint",
     "failures",
 }
-"""The kinds whose items are read with all attributes by some of the reads below."""
+"""The kinds of items of which some read below reads all attributes."""
 
 COMMITS: tuple[Any, ...] = (
     7,
@@ -132,7 +132,7 @@ def stored_items(store: stratalog.Store) -> list[Item]:
     return [item for partition in index._partitions.values() for item in partition.items.values()]
 
 
-def test_a_value_of_another_type_or_range_is_damage_for_each_read() -> None:
+def test_a_value_of_another_type_or_range_raises_only_typed_errors_and_is_named_as_damage() -> None:
     with full_store("memory:") as store:
         last = {item_kind(item): item for item in stored_items(store)}
         for kind, item in last.items():

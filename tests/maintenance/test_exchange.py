@@ -124,7 +124,9 @@ def test_a_changed_line_is_corrupt(store: stratalog.Store, document: stratalog.D
     assert_nothing_made(store)
 
 
-def test_an_export_cut_anywhere_is_corrupt(store: stratalog.Store, document: stratalog.Document) -> None:
+def test_an_export_that_is_cut_after_its_first_line_is_corrupt(
+    store: stratalog.Store, document: stratalog.Document
+) -> None:
     data = exported(document).getvalue()
     for end in range(len(data.splitlines()[0]) + 1, len(data) - 1, 997):
         with pytest.raises(Corrupt):
@@ -152,7 +154,6 @@ def test_an_import_with_a_wrong_content_digest_is_undone(store: stratalog.Store,
 
 def sealed(lines: list[dict[str, object]]) -> io.BytesIO:
     """Return the lines as a file whose last line has the correct hash of the other lines."""
-
     body = b"".join(json.dumps(line).encode() + b"\n" for line in lines[:-1])
     lines[-1]["sha256"] = hashlib.sha256(body).hexdigest()
     return io.BytesIO(body + json.dumps(lines[-1]).encode() + b"\n")

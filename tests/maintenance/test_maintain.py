@@ -44,7 +44,7 @@ def store() -> stratalog.Store:
 def a_store(clock: Clock | None = None, **settings: int) -> stratalog.Store:
     tuned = {"segment_entries_target": 4, "snapshot_entries_interval": 3, "body_inline_bytes_max": 100, **settings}
     opened = stratalog.open("memory:", clock=clock or ManualClock(), settings=stratalog.LogSettings(**tuned))
-    # Write snapshots at once, since a background thread may finish a snapshot during a test's checks.
+    # Write snapshots immediately, since a background thread may finish a snapshot during a test's checks.
     opened.environment.background = InlineTasks()
     return opened
 
@@ -630,7 +630,7 @@ def test_the_report_counts_the_steps_that_a_log_completed_before_a_failure(
     assert (report.logs, report.floors, report.archived_segments) == (1, 1, 0)
 
 
-def test_a_pass_reads_no_freed_segment_again_because_its_mark_is_far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mark_far_ahead_makes_no_pass_read_a_freed_segment_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
     store = a_store(clock)
     log = a_log(store, "sheet")

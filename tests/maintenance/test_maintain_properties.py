@@ -220,8 +220,8 @@ def oldest(log: Log) -> int:
 HUNT_WALKS_MAX = 10_000
 """The number of walks after which the search for a planted bug ends.
 
-The order of walks depends on the loaded modules. The rarest bug was seen in one of some 500 walks, so no search ends by
-chance.
+The order of walks depends on the loaded modules. About one walk in 500 shows the rarest bug, so this many walks find
+each bug.
 """
 
 # Hypothesis does not shrink a failing walk, because the walk is short enough to read and shrinking takes minutes.

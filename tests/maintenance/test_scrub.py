@@ -49,6 +49,7 @@ def test_a_scrub_round_ends_within_the_configured_days(store: stratalog.Store) -
             scrub(store.environment, days)
             clock.sleep(600)
         assert last_scrub_ms(store.environment) > last
+    # The last finished round began before the present round, so at most two rounds ago.
     assert clock.wall_ms() - last_scrub_ms(store.environment) <= 2 * 0.25 * 86_400_000
 
 

@@ -31,7 +31,7 @@ UNNOTICED: dict[str, dict[str, str]] = {
     "snapshot": {"c": TIME_AND_ID, "w": TIME_AND_ID},
     "end marker": {"c": TIME_AND_ID, "w": TIME_AND_ID},
     "directory line": {"c": "the time of a record whose first version is forgotten"},
-    "family member": {"d": "that the stored depth of a fork is greater than its lineage requires"},
+    "family member": {"d": "that the stored depth of a fork is greater than the number of its ancestors requires"},
     "deleted incarnation": {DELETED: "that it is missing, if no other log of its family exists"},
     "projection checkpoint": {DELETED: "that it is missing: the projection then starts from the beginning"},
     "record floor": {

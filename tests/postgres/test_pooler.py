@@ -65,7 +65,7 @@ def test_a_pooler_that_gives_each_client_one_session_is_accepted(postgres: str) 
         assert store.index.get("p", "s") == Item("p", "s", {"a": 1})
 
 
-def test_a_session_waits_only_shortly_for_a_pooler_that_has_no_process_for_another_session(
+def test_a_session_waits_only_briefly_for_a_pooler_that_has_no_process_for_another_session(
     postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_session, "POOLER_ANSWER_SECONDS_MAX", 0.1)

@@ -71,7 +71,7 @@ def default_of_role(connection: psycopg.Connection[Any], name: str, value: str) 
 def test_a_commit_succeeds_after_a_commit_that_waited_too_long_for_a_lock(
     postgres: str, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    """The server skips the statements after the one that failed, of which psycopg may just have prepared one."""
+    """After a failed statement the server skips the rest of the pipeline, perhaps a statement that psycopg prepared."""
     monkeypatch.setitem(postgres_connections.SETTINGS, "lock_timeout", "50ms")
     connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(parse_address(postgres).schema)))
     with opened(postgres) as store:
@@ -100,7 +100,7 @@ def test_a_session_replaces_the_defaults_of_its_role_that_change_its_statements(
         assert session.execute(sql.SQL("SHOW {}").format(sql.Identifier(name))).fetchall() == [(needed,)]
 
 
-def test_a_store_reads_back_its_bytes_if_its_role_has_no_standard_conforming_strings(
+def test_a_store_reads_back_its_bytes_if_its_role_turns_off_standard_conforming_strings(
     postgres: str, connection: psycopg.Connection[Any]
 ) -> None:
     with default_of_role(connection, "standard_conforming_strings", "off"), opened(postgres) as store:

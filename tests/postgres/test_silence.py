@@ -1,4 +1,4 @@
-"""A server that keeps its connections but answers no longer, as behind a stopped proxy or with a disk that hangs."""
+"""A server that keeps its connections but no longer answers, for example because a proxy stopped or a disk hangs."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def url(postgres: str, proxy: Proxy, tmp_path: Path) -> str:
 
 @pytest.fixture
 def guard(proxy: Proxy) -> Iterator[None]:
-    """End a call that waits without end. Then the next call fails."""
+    """After `GUARD_SECONDS`, end all connections. Then a call that would wait forever ends, and the next call fails."""
     timer = Timer(GUARD_SECONDS, proxy.close)
     timer.start()
     yield
@@ -150,7 +150,7 @@ def test_a_call_without_an_answer_ends_and_the_next_call_uses_another_session(
 
 
 @pytest.mark.usefixtures("guard")
-def test_a_session_ends_although_the_server_is_silent_to_the_question_about_it(
+def test_a_session_ends_although_the_server_does_not_answer_the_probe_either(
     url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server accepts the login of the second session, and then does not answer that session either."""

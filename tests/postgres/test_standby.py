@@ -1,4 +1,4 @@
-"""A primary whose synchronous standby is away. Its commits wait, and what no standby has is never acknowledged."""
+"""A primary whose synchronous standby is away. Commits wait, and the store acknowledges only what a standby has."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_commit_whose_wait_ends_early_is_unknown_although_sessions_get_no_warn
         assert isinstance(running.exception(timeout=60), OutcomeUnknown)
 
 
-def test_a_session_that_opens_while_no_standby_runs_is_unavailable_until_one_does(
+def test_a_session_that_opens_while_the_standby_is_away_is_unavailable_until_commits_need_no_standby(
     store: PostgresStore, primary: Primary, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(PostgresStore(parse_address(postgres), SystemClock())) as other:
@@ -217,7 +217,7 @@ def test_one_thread_asks_why_no_session_opens_and_others_share_the_answer(
     assert question.asked == 1
 
 
-def test_threads_that_ask_why_no_session_opens_raise_closed_once_the_store_is_closed(
+def test_threads_that_ask_why_no_session_opens_raise_closed_after_the_store_is_closed(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = Question(store, monkeypatch)

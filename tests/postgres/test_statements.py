@@ -23,5 +23,5 @@ def test_an_array_is_sent_in_the_binary_format(statement: str) -> None:
     assert set(re.findall(ARRAY, statement)) == {"b"}
 
 
-def test_every_kind_of_write_of_many_rows_has_a_statement() -> None:
+def test_seven_statements_take_arrays() -> None:
     assert len(STATEMENTS) == 7

@@ -239,7 +239,7 @@ def test_a_store_outlives_a_restart_of_the_server(restarted: PostgresServer, mon
 
 
 @pytest.mark.slow
-def test_tcp_keepalive_detects_a_vanished_host_within_30_seconds() -> None:
+def test_tcp_keepalive_is_set_to_detect_a_vanished_host_within_30_seconds() -> None:
     """Without a keepalive, a commit whose answer never comes would block its process for two hours."""
     with reserved_ports(1) as (port,), postgres_server(["-c listen_addresses=127.0.0.1", f"-p {port}"]):
         address = parse_address(f"postgresql://stratalog@127.0.0.1:{port}/postgres")

@@ -200,7 +200,7 @@ def test_d13_a_deletion_is_a_version_that_readers_see(world: World) -> None:
     assert gone.value.details["version"] == 2
 
 
-def at_once(*calls: Callable[[], object]) -> list[object]:
+def in_threads(*calls: Callable[[], object]) -> list[object]:
     """Run each call in its own thread. Return, for each call, its result or the VersionConflict that it raised."""
 
     def answer(call: Callable[[], object]) -> object:
@@ -228,7 +228,9 @@ def test_d14_two_concurrent_updates_conflict_once_and_are_both_applied(world: Wo
     world.records.put("b1", b"0")
     meet(world)
     one, other = world.handle(), world.handle()
-    at_once(lambda: one.update("b1", lambda body: body + b"+1"), lambda: other.update("b1", lambda body: body + b"+2"))
+    in_threads(
+        lambda: one.update("b1", lambda body: body + b"+1"), lambda: other.update("b1", lambda body: body + b"+2")
+    )
     assert world.handle().get("b1").body in (b"0+1+2", b"0+2+1")
     assert [version.version for version in world.handle().versions("b1")] == [1, 2, 3]
     assert world.environment.counters["conflict"] == 1
@@ -240,7 +242,7 @@ def test_d14_the_loser_of_two_puts_with_the_same_expected_version_is_refused(wor
         world.records.put("b1", b"%d" % n)
     meet(world)
     one, other = world.handle(), world.handle()
-    told = at_once(
+    told = in_threads(
         lambda: one.put("b1", b"mine", expected=expected), lambda: other.put("b1", b"theirs", expected=expected)
     )
     refusals = [answer.details for answer in told if isinstance(answer, VersionConflict)]

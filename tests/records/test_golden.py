@@ -207,7 +207,7 @@ def test_only_versions_below_the_golden_floor_are_freed(records: Records) -> Non
     assert records.get(NAME).body == PARTS
 
 
-def test_the_golden_upload_still_holds_off_the_collector(records: Records, tmp_path: Path) -> None:
+def test_the_golden_upload_still_stops_the_collector(records: Records, tmp_path: Path) -> None:
     key = f"acme/records/b3/bodies/{sha256(b'a part').hex()}"
     records.environment.blobs.put(key, b"a part")
     records.environment.clock.sleep(3600)

@@ -91,7 +91,7 @@ def test_failures_of_records_with_the_longest_ids_are_listed_and_resolved(world:
     assert [letter.id for letter in records.dead_letters()] == ["short", ids[1]]
 
 
-def test_the_blobs_of_a_long_id_are_collected_once_nothing_refers_to_them(world: World) -> None:
+def test_the_blobs_of_a_long_id_are_collected_when_nothing_refers_to_them(world: World) -> None:
     id = "計画" * 160
     world.records.put(id, LARGE)
     world.records.put(id, LARGE + b"2")

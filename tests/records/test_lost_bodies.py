@@ -83,10 +83,10 @@ def test_repeated_puts_read_a_stored_body_back_once_per_observation_window(tmp_p
 @pytest.mark.parametrize(
     "call", [lambda records: records.get("x"), lambda records: records.update("x", bytes.upper)], ids=["get", "update"]
 )
-def test_a_forgotten_version_that_is_still_the_latest_is_damage_and_was_not_superseded(
+def test_a_record_whose_latest_item_is_a_forgotten_version_is_damaged(
     call: Callable[[Records], object],
 ) -> None:
-    """The kept version is lost, and the body of the forgotten version is collected. Nobody puts another version."""
+    """The only kept version is lost, so a forgotten version is the latest one. Its body is collected."""
     store = stratalog.open("memory:", clock=ManualClock())
     index, blobs, records = store.environment.index, store.environment.blobs, store.records("acme")
     records.put("x", BODY)

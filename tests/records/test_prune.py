@@ -1,4 +1,4 @@
-"""A prune hides old versions at once, but never the latest version.
+"""A prune hides old versions immediately, but never the latest version.
 
 `Records.free` later deletes the hidden versions, and the blobs to which no version refers.
 """
@@ -45,7 +45,7 @@ def stored(world: World, id: str = "b1") -> list[str]:
     return [item.sort.lstrip("0") for item in world.backend.query(world.partition(id))]
 
 
-def test_b18_a_pruned_version_reads_as_forgotten_at_once(world: World) -> None:
+def test_b18_a_pruned_version_reads_as_forgotten_immediately(world: World) -> None:
     assert world.records.prune("b1", retain=2) == 4
     with pytest.raises(VersionForgotten):
         world.handle().get("b1", 3)
@@ -144,7 +144,7 @@ def test_versions_of_each_prune_are_freed_after_the_grace_period_of_that_prune(w
     assert world.records.free("b1") == 2
 
 
-def test_a_record_pruned_after_every_put_is_eventually_freed(world: World) -> None:
+def test_old_versions_of_a_record_pruned_after_every_put_are_eventually_freed(world: World) -> None:
     for n in range(RECORD_MARKS_MAX * 3):
         world.records.put("b2", b"%d" % n)
         world.records.prune("b2", retain=1)
@@ -312,7 +312,6 @@ def test_a_prune_or_free_that_loses_every_race_raises_contention_error_at_its_de
     """Another process changes the floor before each commit after the first ``commits`` commits.
 
     `Records.free` makes three commits: it marks the floor, deletes versions, and marks the floor again.
-
     """
     world = World(LogSettings(append_seconds_max=5.0))
     for n in range(1, 4):

@@ -357,7 +357,7 @@ def test_b61_any_id_is_its_own_record(world: World, id: str) -> None:
     assert all(".." not in key.split("/") and "//" not in key for key in world.blob_keys())
 
 
-def test_only_the_first_record_of_an_organisation_writes_its_directory_entry(world: World) -> None:
+def test_only_the_first_record_of_an_organisation_enters_the_organisation_in_the_directory(world: World) -> None:
     written: list[str] = []
     original = world.backend.commit
 

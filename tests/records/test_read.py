@@ -107,7 +107,7 @@ def test_b39_a_read_from_an_unavailable_blob_store_raises_unavailable(
         world.records.get("b1")
 
 
-def test_b37_a_dangling_pointer_is_corrupt_for_every_read(world: World) -> None:
+def test_b37_a_dangling_pointer_is_corrupt_for_each_read_of_the_body(world: World) -> None:
     world.records.put("b1", LARGE)
     world.lose_blobs()
     for read in (lambda: world.records.get("b1"), lambda: world.records.get("b1", 6)):

@@ -34,7 +34,9 @@ def replace(world: World) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_list_of_versions_is_not_empty_although_all_listed_versions_are_forgotten(reverse: bool) -> None:
+def test_a_list_of_versions_has_the_newest_version_although_all_earlier_versions_are_forgotten_meanwhile(
+    reverse: bool,
+) -> None:
     def listed(world: World) -> list[int]:
         return [version.version for version in records(world).versions("a", reverse=reverse)]
 
@@ -45,8 +47,8 @@ def test_a_list_of_versions_is_not_empty_although_all_listed_versions_are_forgot
 
 
 def test_a_record_that_is_put_during_an_undeletion_is_not_forgotten() -> None:
-    bodies = interleaved(deleted, lambda world: records(world).undelete("a").version, replace)
-    assert set(bodies) == {4}
+    versions = interleaved(deleted, lambda world: records(world).undelete("a").version, replace)
+    assert set(versions) == {4}
 
 
 def test_an_undeletion_of_a_pruned_version_is_refused() -> None:

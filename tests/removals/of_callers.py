@@ -51,7 +51,7 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(LIVE_RIGHT, "        if self.due_seconds() > 0:\n", "        if True:\n"),),
         (
             f"{OF_LIVE_RIGHT}::test_a_revoked_right_is_noticed_at_the_next_heartbeat",
-            f"{OF_LIVE_RIGHT}::test_a_websocket_is_closed_with_4403_once_its_right_is_withdrawn",
+            f"{OF_LIVE_RIGHT}::test_a_websocket_is_closed_with_4403_after_its_right_is_withdrawn",
         ),
     ),
     Removal(

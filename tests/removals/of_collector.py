@@ -260,7 +260,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             f"{SEGMENTS}::test_archiving_continues_after_a_damaged_segment_and_reports_the_archived_segments",
             f"{SEGMENTS}::test_freeing_continues_after_a_damaged_archive_and_reports_the_freed_segments",
-            f"{SEGMENTS}::test_no_forgotten_segment_is_freed_if_the_base_is_damaged_but_archived_segments_are",
+            f"{SEGMENTS}::test_a_damaged_base_stops_the_freeing_of_forgotten_segments_but_not_of_archived_segments",
             f"{SEGMENTS}::test_a_maintenance_pass_counts_the_segments_that_it_archived_beside_a_damaged_segment",
             f"{SEGMENTS}::test_an_expiry_of_clients_reports_the_clients_of_each_entry_before_an_error",
             f"{SEGMENTS}::test_freeing_a_record_reports_the_items_of_each_commit_before_an_error",
@@ -272,7 +272,7 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(REPAIR, MEMBER_BY_LINEAGE, MEMBER_BY_STORED_DEPTHS),),
         (
             f"{TEST_REPAIR}::test_a_fork_that_is_repaired_before_its_ancestors_gets_its_depth",
-            f"{TEST_REPAIR}::test_a_repaired_fork_that_forgot_its_ancestors_stays_above_its_own_forks",
+            f"{TEST_REPAIR}::test_a_repaired_fork_that_forgot_its_ancestors_has_a_smaller_depth_than_its_own_forks",
             f"{TEST_REPAIR}::test_a_depth_that_is_too_great_is_repaired_and_no_fork_gets_a_greater_one",
         ),
     ),

@@ -182,7 +182,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B806",
         (Edit("src/stratalog/cli/backups.py", " if not failure.is_complete)", ")"),),
-        (f"{CLI_BACKUPS}::test_a_restore_of_a_part_that_the_backup_has_whole_exits_with_0",),
+        (f"{CLI_BACKUPS}::test_a_restore_from_a_backup_that_made_a_lost_line_anew_exits_with_0",),
     ),
     Removal(
         "B807",

@@ -12,6 +12,8 @@ BACKUP_FAMILY = "src/stratalog/backups/family.py"
 BACKUP_RECORDS = "src/stratalog/backups/records.py"
 BACKED_UP = "tests/backups/test_damaged_items.py"
 OF_TWINS = f"{BACKED_UP}::test_a_damaged_dead_letter_of_a_record_is_a_failure_and_is_made_anew_from_its_twin"
+BODY_TYPES = "tests/backends/test_sqlite.py::test_a_body_of_another_type_is_damage_of_one_item"
+KEY_TYPES = "tests/backends/test_sqlite.py::test_a_sort_key_that_is_not_text_in_utf8_is_corrupt"
 LOST_BLOBS = "tests/backups/test_lost_blobs.py"
 MAINTAINED = "tests/maintenance/test_maintain.py"
 SWEPT = f"{MAINTAINED}::test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps"
@@ -267,15 +269,13 @@ REMOVALS: tuple[Removal, ...] = (
         "B718",
         (Edit(BACKUP, "            if key not in self._current:\n", "            if True:\n"),),
         (
-            "tests/backups/test_restored_log.py::test_a_log_that_is_deleted_during_a_backup_has_its_name_in_it_although_a_fork_needs_a_former_log_of_the_name",
+            "tests/backups/test_restored_log.py::test_a_name_in_a_backup_belongs_to_the_log_deleted_meanwhile_and_not_to_a_former_log",
         ),
     ),
     Removal(
         "B753",
         (Edit("src/stratalog/documents/snapshots.py", "if floor == before:", "if False:"),),
-        (
-            "tests/documents/test_state_cache.py::test_a_lost_base_is_damage_and_no_history_that_was_forgotten_meanwhile",
-        ),
+        ("tests/documents/test_state_cache.py::test_a_lost_base_is_reported_as_damage_and_not_as_forgotten_history",),
     ),
     Removal(
         "B754",
@@ -286,9 +286,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        (
-            "tests/records/test_lost_bodies.py::test_a_forgotten_version_that_is_still_the_latest_is_damage_and_was_not_superseded",
-        ),
+        ("tests/records/test_lost_bodies.py::test_a_record_whose_latest_item_is_a_forgotten_version_is_damaged",),
     ),
     Removal(
         "B754",
@@ -299,9 +297,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "",
             ),
         ),
-        (
-            "tests/records/test_lost_bodies.py::test_a_forgotten_version_that_is_still_the_latest_is_damage_and_was_not_superseded",
-        ),
+        ("tests/records/test_lost_bodies.py::test_a_record_whose_latest_item_is_a_forgotten_version_is_damaged",),
     ),
     Removal(
         "B755",
@@ -481,5 +477,59 @@ REMOVALS: tuple[Removal, ...] = (
         "B766",
         (Edit("src/stratalog/cli/backups.py", "[*done.failures, *_not_held(manifest, source)]", "[*done.failures]"),),
         ("tests/cli/test_backups.py::test_a_lost_entry_body_is_named_by_each_command_that_copies_it",),
+    ),
+    Removal(
+        "B930",
+        (
+            Edit(
+                "src/stratalog/backends/item_rows.py",
+                "UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)",
+                "UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)",
+            ),
+        ),
+        (BODY_TYPES,),
+    ),
+    Removal(
+        "B930",
+        (Edit("src/stratalog/backends/sqlite.py", 'statement.replace("body", BODY_BYTES)', "statement"),),
+        (BODY_TYPES,),
+    ),
+    Removal(
+        "B930",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_file.py",
+                "            return exc\n        except UnicodeDecodeError as exc:",
+                "            return exc\n        except ZeroDivisionError as exc:",
+            ),
+        ),
+        (BODY_TYPES,),
+    ),
+    Removal(
+        "B930",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_file.py",
+                "            raise translated_error(exc) from exc\n        except UnicodeDecodeError as exc:",
+                "            raise translated_error(exc) from exc\n        except ZeroDivisionError as exc:",
+            ),
+        ),
+        (KEY_TYPES,),
+    ),
+    Removal(
+        "B930",
+        (Edit("src/stratalog/backends/item_rows.py", "        if type(sort) is not str:\n", "        if False:\n"),),
+        (KEY_TYPES,),
+    ),
+    Removal(
+        "B930",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_blobs.py",
+                "BODY_BYTES = \"CASE typeof(body) WHEN 'blob' THEN body END\"",
+                'BODY_BYTES = "body"',
+            ),
+        ),
+        ("tests/backends/test_sqlite_blobs.py::test_putting_over_a_damaged_row_restores_it",),
     ),
 )

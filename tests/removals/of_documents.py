@@ -284,8 +284,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/item_rows.py",
-                "    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:",
-                "    except (msgspec.DecodeError, RecursionError) as exc:",
+                "UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)",
+                "UNDECODABLE = (msgspec.DecodeError, RecursionError, TypeError)",
             ),
         ),
         ("tests/backends/test_sqlite.py::test_a_flipped_bit_in_a_text_of_an_item_is_corrupt",),

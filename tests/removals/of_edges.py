@@ -57,7 +57,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B505",
         (Edit(BACKED_UP_RECORDS, "            return True  # the copy of", "            raise  # the copy of"),),
-        (f"{GARBAGE}::test_a_damaged_copy_of_a_large_body_does_not_end_the_next_backup",),
+        (f"{GARBAGE}::test_lost_copies_of_a_large_body_do_not_end_the_next_backup",),
     ),
     Removal(
         "B506",
@@ -304,7 +304,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "milliseconds(before) if before else None",
             ),
         ),
-        (f"{TIMES}::test_a_record_command_refuses_another_text_than_a_time",),
+        (f"{TIMES}::test_a_record_command_refuses_a_text_that_is_no_time",),
     ),
     Removal(
         "B530",

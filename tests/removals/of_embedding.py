@@ -229,7 +229,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        if gone is not None:\n",
             ),
         ),
-        (f"{READ}::test_the_version_at_a_time_after_a_fork_was_made_is_its_floor_until_its_first_own_entry",),
+        (f"{READ}::test_between_the_creation_of_a_fork_and_its_first_entry_version_at_returns_the_floor",),
     ),
     Removal(
         "B627",
@@ -285,7 +285,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B629",
         (Edit(COPY, "theirs is None or theirs.deleted_ms or (ours", "theirs is None or (ours"),),
-        (f"{COPYING}::test_another_log_of_a_name_is_copied_once_the_earlier_log_is_deleted_in_the_target",),
+        (f"{COPYING}::test_another_log_of_a_name_is_copied_after_the_earlier_log_is_deleted_in_the_target",),
         raises=("Conflict",),
     ),
     Removal(

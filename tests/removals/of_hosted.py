@@ -1,4 +1,4 @@
-"""Removals of fixes: what failing services and stopped processes of hosted stores showed."""
+"""Removals of fixes: hosted stores whose services fail or whose processes stop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ DYNAMODB_CLIENT = "src/stratalog/backends/dynamodb_client.py"
 DYNAMODB_HTTP = "src/stratalog/backends/dynamodb_http.py"
 S3_VERSIONS = "src/stratalog/backends/s3_versions.py"
 SQS = "src/stratalog/backends/sqs.py"
+OBJECT_STORE = "src/stratalog/backends/objectstore.py"
 OBJECT_STORE_FAILURES = "tests/cloud/test_objectstore_failures.py"
+OBJECT_STORE_TESTS = "tests/cloud/test_objectstore.py"
 POSTGRES_CONNECTIONS = "src/stratalog/backends/postgres_connections.py"
 POSTGRES_QUEUE = "src/stratalog/backends/postgres_queue.py"
 QUEUE_CLOCKS = "tests/postgres/test_queue_clocks.py"
@@ -63,7 +65,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B787",
         (Edit(S3_VERSIONS, ', field="CopyObjectResult"', ""),),
-        (f"{OBJECT_STORE_FAILURES}::test_a_blob_is_deleted_only_once_its_copy_is_confirmed",),
+        (f"{OBJECT_STORE_FAILURES}::test_a_blob_is_deleted_only_after_its_copy_is_confirmed",),
     ),
     Removal(
         "B788",
@@ -130,5 +132,21 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("src/stratalog/backends/sqs.py", "    if not is_decimal(text):\n", "    if not text:\n"),),
         ("tests/cloud/test_sqs_failures.py::test_a_receive_whose_count_is_no_number_is_unavailable",),
         raises=("ValueError",),
+    ),
+    Removal(
+        "B920",
+        (Edit(OBJECT_STORE, "    if stat.key.startswith(FREED):\n        return False\n", ""),),
+        (f"{OBJECT_STORE_TESTS}::test_a_list_of_a_bucket_without_a_prefix_has_no_retained_copies",),
+    ),
+    Removal(
+        "B921",
+        (
+            Edit(
+                OBJECT_STORE,
+                "    except Invalid:\n        return False\n",
+                "    except Invalid:\n        return True\n",
+            ),
+        ),
+        (f"{OBJECT_STORE_TESTS}::test_a_list_leaves_out_the_objects_of_other_programs",),
     ),
 )

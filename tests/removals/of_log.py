@@ -303,8 +303,8 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(DIRECTORY, "sort, consistent=False) is None:", "sort, consistent=False) or True:"),
         ),
         (
-            "tests/log/test_lifecycle.py::test_only_the_first_log_of_an_organisation_writes_its_directory_entry",
-            "tests/records/test_put.py::test_only_the_first_record_of_an_organisation_writes_its_directory_entry",
+            "tests/log/test_lifecycle.py::test_only_the_first_log_of_an_organisation_enters_the_organisation_in_the_directory",
+            "tests/records/test_put.py::test_only_the_first_record_of_an_organisation_enters_the_organisation_in_the_directory",
         ),
     ),
     Removal(

@@ -1,4 +1,4 @@
-"""Removals of the fixes of bugs that people meet who install the library, and who type odd arguments."""
+"""Removals of fixes: the first steps of a new user, from the installation to odd arguments of commands."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ REMOVALS = (
             Edit("src/stratalog/maintenance/signed_note.py", "if text.lstrip().startswith(PRIVATE):", "if False:"),
             Edit("src/stratalog/cli/verification.py", 'if text.count("+") < PLUS_SIGNS_OF_KEY:', "if False:"),
         ),
-        ("tests/cli/test_commands.py::test_a_wrong_key_for_a_checkpoint_is_refused_with_the_right_one",),
+        ("tests/cli/test_commands.py::test_the_refusal_of_a_wrong_key_for_a_checkpoint_says_which_key_to_give",),
     ),
     Removal(
         "B818",

@@ -78,7 +78,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B402",
         (Edit(CONNECTIONS, '    "keepalives_idle": "10",\n', ""),),
-        ("tests/postgres/test_store.py::test_tcp_keepalive_detects_a_vanished_host_within_30_seconds",),
+        ("tests/postgres/test_store.py::test_tcp_keepalive_is_set_to_detect_a_vanished_host_within_30_seconds",),
     ),
     Removal(
         "B403",
@@ -175,7 +175,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B612",
         (Edit(CONNECTIONS, '    "standard_conforming_strings": "on",\n', ""),),
-        (f"{TEST_SESSIONS}::test_a_store_reads_back_its_bytes_if_its_role_has_no_standard_conforming_strings",),
+        (f"{TEST_SESSIONS}::test_a_store_reads_back_its_bytes_if_its_role_turns_off_standard_conforming_strings",),
     ),
     Removal(
         "B612",
@@ -237,7 +237,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{TEST_STANDBY}::test_a_session_that_opens_while_no_standby_runs_is_unavailable_until_one_does",
+            f"{TEST_STANDBY}::test_a_session_that_opens_while_the_standby_is_away_is_unavailable_until_commits_need_no_standby",
             ENDED_WAIT,
         ),
     ),

@@ -16,6 +16,7 @@ CLAIM_CHECKED = (
 ANY_TEXT = "test_dead_letters_are_listed_after_any_text_in_the_order_of_texts"
 QUEUE = "tests/server/test_queue.py"
 SOCKETS = "tests/aws/test_sockets.py"
+WAITS = "tests/server/test_worker_waits.py"
 
 RECEIVES_IN_TURN = "        if hand is None and (self._is_news_turn or not due) and self._receive():\n"
 HANGS_UP_AS_FAR_AS_IT_GOES = """\
@@ -118,7 +119,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "waiting = OPEN\n",
             ),
         ),
-        (f"{QUEUE}::test_without_an_origin_a_push_that_is_a_gap_is_refused_at_once_and_not_queued",),
+        (f"{QUEUE}::test_without_an_origin_a_push_that_is_a_gap_is_refused_immediately_and_not_queued",),
     ),
     Removal(
         "B113",
@@ -397,5 +398,13 @@ REMOVALS: tuple[Removal, ...] = (
         "B670",
         (Edit("src/stratalog/backends/s3_versions.py", "if exc.reason == DENIED:", "if False:"),),
         ("tests/cloud/test_preparation.py::test_a_bucket_that_s3_denies_may_belong_to_another_account",),
+    ),
+    Removal(
+        "B935",
+        (Edit(WORKER, "min(maximum, first * 2 ** min(idle, 30))", "min(maximum, first * 2 ** min(idle + 1, 30))"),),
+        (
+            f"{WAITS}::test_an_idle_worker_waits_from_its_first_wait_to_its_longest_wait",
+            f"{WAITS}::test_an_idle_worker_waits_for_its_first_wait_again_after_a_message",
+        ),
     ),
 )

@@ -154,7 +154,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B782",
         (Edit("src/stratalog/records/history.py", "    if is_empty and latest < floor:\n", "    if False:\n"),),
-        (f"{BESIDE_PRUNES}::test_a_list_of_versions_is_not_empty_although_all_listed_versions_are_forgotten",),
+        (
+            f"{BESIDE_PRUNES}::test_a_list_of_versions_has_the_newest_version_although_all_earlier_versions_are_forgotten_meanwhile",
+        ),
     ),
     Removal(
         "B783",

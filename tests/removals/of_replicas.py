@@ -200,7 +200,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B682",
         (Edit("src/stratalog/client/file.py", "        path = _text_of(path)\n", ""),),
-        ("tests/client/test_file.py::test_a_path_is_a_text_or_a_path",),
+        ("tests/client/test_file.py::test_the_path_of_a_file_is_a_text_or_a_path_object",),
         raises=("TypeError",),
     ),
     Removal(

@@ -430,7 +430,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        self.refusals[quota] += 1\n",
             ),
         ),
-        ("tests/log/test_admission.py::test_refusals_of_two_organisations_at_once_are_both_counted",),
+        ("tests/log/test_admission.py::test_concurrent_refusals_of_two_organisations_are_both_counted",),
     ),
     Removal(
         "B411",
@@ -450,7 +450,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B435",
         (Edit("src/stratalog/server/line_log.py", "self._unwritten += 1", "self._refused += 1"),),
-        ("tests/server/test_audit.py::test_lines_that_two_threads_omit_at_once_are_both_counted",),
+        ("tests/server/test_audit.py::test_lines_that_two_threads_omit_concurrently_are_both_counted",),
     ),
     Removal(
         "B436",

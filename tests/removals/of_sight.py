@@ -8,6 +8,7 @@ from tests.removals.removal import Edit, Removal
 __all__ = ["REMOVALS"]
 
 CATALOGUE = "apps/catalogue/src/stratalog_catalogue/web/catalogue.js"
+WORK = "apps/catalogue/src/stratalog_catalogue/web/work.js"
 
 
 def catalogue_story(name: str) -> str:
@@ -120,5 +121,18 @@ REMOVALS: tuple[Removal, ...] = (
         "B837",
         (Edit(f"{WEB}/home.js", "  hint(importing);\n  toast", '  hint(importing = "");\n  toast'),),
         (story("aRunningImportIsShownAboveALongList"),),
+    ),
+    Removal(
+        "B941",
+        (Edit(WORK, "error.status === 404 ? UNMADE : error.message", "UNMADE"),),
+        (catalogue_story("aWorkThatCannotBeReadShowsTheErrorAndItsVersions"),),
+    ),
+    Removal(
+        "B942",
+        (
+            Edit(CATALOGUE, "limit: LIMIT + 1", "limit: LIMIT"),
+            Edit(CATALOGUE, "works.length > LIMIT", "works.length >= LIMIT"),
+        ),
+        (catalogue_story("aListOfAllMatchingWorksIsNotCalledShortened"),),
     ),
 )

@@ -166,7 +166,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B9",
         (Edit("src/stratalog/log/append.py", "(before if hash == head.hash else head.version)", "head.version"),),
-        ("tests/log/test_contention.py::test_a_read_of_the_own_unacknowledged_entry_does_not_count_as_contention",),
+        (
+            "tests/log/test_contention.py::test_a_read_of_a_writers_own_unacknowledged_entry_does_not_count_as_contention",
+        ),
     ),
     Removal(
         "B10",
@@ -195,7 +197,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B13",
         (Edit(MEMORY, "copied = Item(item.partition, item.sort, dict(item.attributes))", "copied = item"),),
-        ("src/stratalog/testing/index_contract.py::test_an_item_is_kept_apart_from_the_caller_s_dictionary",),
+        ("src/stratalog/testing/index_contract.py::test_an_item_does_not_change_with_the_caller_s_dictionary",),
     ),
     Removal(
         "B14",
@@ -206,7 +208,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "for queued in waiting[:limit]:\n            if len",
             ),
         ),
-        ("src/stratalog/testing/queue_contract.py::test_a_message_given_out_too_often_is_moved_aside",),
+        ("src/stratalog/testing/queue_contract.py::test_a_message_delivered_too_often_becomes_a_dead_letter",),
     ),
     Removal(
         "B14",
@@ -453,7 +455,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B558",
         (Edit(SQS_SETUP, "        clock.sleep(FIRST_USE_SECONDS)\n", ""),),
-        (f"{PREPARATION}::test_the_preparation_of_a_queue_takes_at_least_a_second_and_waits_until_it_is_found",),
+        (
+            f"{PREPARATION}::test_the_preparation_of_a_queue_takes_at_least_a_second_and_waits_until_sqs_finds_the_queue",
+        ),
     ),
     Removal(
         "B558",
@@ -475,7 +479,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            raise\n",
             ),
         ),
-        (f"{PREPARATION}::test_a_new_bucket_is_configured_once_s3_finds_it",),
+        (f"{PREPARATION}::test_a_new_bucket_is_configured_after_s3_finds_it",),
     ),
     Removal(
         "B558",

@@ -1,4 +1,4 @@
-"""Removals of fixes against hostile input and for rights of callers, and of fixes of files, diff, scripts and exit."""
+"""Removals of fixes: hostile input, rights of callers, files, diffs, scripts, and the end of programs."""
 
 from __future__ import annotations
 

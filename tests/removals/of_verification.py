@@ -606,7 +606,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "tests/maintenance/test_damaged_values.py::test_a_value_of_another_type_or_range_is_damage_for_each_read",
+            "tests/maintenance/test_damaged_values.py::test_a_value_of_another_type_or_range_raises_only_typed_errors_and_is_named_as_damage",
             "tests/maintenance/test_damaged_values.py::test_the_error_of_a_read_of_a_log_names_the_item_and_the_fault",
         ),
     ),
@@ -689,7 +689,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B801",
         (Edit("src/stratalog/cli/history.py", "above_floor(opened.log, read)", "read(opened.log.floor())"),),
-        ("tests/cli/test_commands.py::test_versions_are_listed_although_the_floor_rises_meanwhile",),
+        ("tests/cli/test_commands.py::test_the_versions_above_a_floor_that_rises_meanwhile_are_listed",),
     ),
     Removal(
         "B802",
@@ -739,8 +739,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/item_rows.py",
-                "    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:",
-                "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:",
+                "UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)",
+                "UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, TypeError)",
             ),
         ),
         ("tests/backends/test_sqlite.py::test_an_item_that_is_nested_too_deeply_is_corrupt",),
@@ -755,5 +755,16 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/maintenance/test_damaged_values.py::test_a_damaged_pointer_of_an_entry_is_damage_for_a_marking",),
+    ),
+    Removal(
+        "B925",
+        (
+            Edit(
+                "examples/verify_export.py",
+                "    for name in FIELDS if isinstance(value, dict) else ():",
+                '    for name in ("id", "name") if isinstance(value, dict) else ():',
+            ),
+        ),
+        ("tests/test_verify_export.py::test_the_example_verifies_an_export_with_other_metadata_fields",),
     ),
 )

@@ -14,7 +14,7 @@ class RemovalError(Exception):
 
 
 class Edit(msgspec.Struct, frozen=True):
-    """A text in one file, and the text that was there before the fix. The file must contain the first exactly once."""
+    """A fixed text in one file, and the text before the fix. The file must contain the fixed text exactly once."""
 
     path: str
     fixed: str
@@ -33,8 +33,8 @@ class Removal(msgspec.Struct, frozen=True):
     """The removal of a bug's fix. Each test or world in ``fails`` must then fail.
 
     ``fails`` has names as in docs/guarantees.md: ``tests/…::test_…``, or ``world log`` for a simulated world whose
-    checkers notice the bug. ``raises`` names errors such as AttributeError that the bug itself raises. Without that
-    name such an error means that the removal broke the code, so that the failed test proves nothing.
+    checkers notice the bug. ``raises`` names errors such as AttributeError that the bug itself raises. Any other
+    error of this kind means that the removal broke the code, so the failed test proves nothing.
     """
 
     bug: str

@@ -25,7 +25,10 @@ TESTS_FAILED = 1
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """The result of one test or world (``judge``) for one removal. It passes unchanged and should have ``failed``."""
+    """The result of one test or world (``judge``) for one removal.
+
+    The judge should pass with the fix (``passes_unchanged``) and fail without it (``failed``).
+    """
 
     bug: str
     judge: str
@@ -35,7 +38,7 @@ class Trial(msgspec.Struct, frozen=True):
 
     @property
     def breaks_code(self) -> bool:
-        """Whether broken code, such as a missing name, ended the test, so that it proves nothing about the bug."""
+        """Whether broken code, such as a missing name, ended the test, so the failure proves nothing about the bug."""
         return self.status == CODE_IS_BROKEN
 
 

@@ -24,7 +24,7 @@ class Killed(BaseException):
 
 
 class AtOnce(Executor):
-    """An executor that runs each call at once on the caller's thread. The future has the call's result or error."""
+    """An executor that runs each call immediately on the caller's thread. The future has the call's result or error."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
         done: Future[Any] = Future()

@@ -112,7 +112,7 @@ def test_a_page_of_another_origin_cannot_listen(budget: Client) -> None:
         socket.receive_json()
 
 
-def test_too_many_listeners_are_turned_away() -> None:
+def test_too_many_listeners_are_refused() -> None:
     with serving(Application(limits=ServerLimits(live_connections_max=1))) as bounded:
         bounded.put(BUDGET)
         with bounded.websocket_connect(f"{BUDGET}/live") as first:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.server.api import BUDGET, Client, mutation, problem, push
+import stratalog
+from tests.server.api import BUDGET, Client, mutation, problem, push, serving
 
+OTHER = "/v1/organisations/acme/documents/other"
 REPORT = "/v1/organisations/acme/records/report"
 LARGE = Random(7).randbytes(9_000_000)
 
@@ -127,15 +130,21 @@ def test_a_record_s_json_body_is_served_as_an_unencoded_octet_stream(client: Cli
     assert "content-encoding" not in answer.headers
 
 
-def test_a_path_of_a_blob_cannot_reach_outside_its_document(client: Client) -> None:
-    client.put(BUDGET)
-    digest = "0" * 64
-    for path in (
-        f"blobs/..%2F..%2F{digest}",
-        f"blobs/{digest}%2F..",
-        "blobs/%2E%2E",
-        f"blobs/{digest.replace('0', 'F')}",
-    ):
-        assert client.get(f"{BUDGET}/{path}").status_code in (400, 404)
-    for collection in ("..", "../items", "%2e%2e", "a/../../b"):
-        assert client.get(f"{BUDGET}/blobs/{digest}", params={"collection": collection}).status_code == 404
+def test_a_path_of_a_blob_cannot_reach_outside_its_document(tmp_path: Path) -> None:
+    """Another document has the blob, which the store keeps in a file."""
+    with stratalog.open(tmp_path / "data") as store, serving(store=store) as client:
+        client.put(BUDGET)
+        store.create("acme", "other").put("pages/1", LARGE[:500_000].hex())
+        [digest] = [item["blob"] for item in client.get(f"{OTHER}/items").json()["items"]]
+        [file] = tmp_path.rglob(f"{digest}*")
+        assert client.get(f"{OTHER}/blobs/{digest}", params={"collection": "pages"}).status_code == 200
+        owner = file.parents[2].name
+        for path in (
+            f"blobs/..%2F..%2F..%2F{owner}%2Fitems%2Fpages%2F{digest}",
+            f"blobs/{digest}%2F..",
+            "blobs/%2E%2E",
+            f"blobs/{digest.upper()}",
+        ):
+            assert client.get(f"{BUDGET}/{path}", params={"collection": "pages"}).status_code in (400, 404)
+        for collection in ("pages", "..", "%2e%2e", f"../../{owner}/items/pages", f"a/../../../{owner}/items/pages"):
+            assert client.get(f"{BUDGET}/blobs/{digest}", params={"collection": collection}).status_code == 404

@@ -230,7 +230,7 @@ def test_a_valid_web_token_authenticates_its_subject() -> None:
 
 
 def test_a_principal_expires_when_its_token_is_no_longer_accepted() -> None:
-    """The leeway is so long that today is within it: a live connection of the token must stay open."""
+    """The token has expired, but today is still within the long leeway. So the principal must not have expired yet."""
     expired_s, leeway_seconds = 1_000_000_000, 3_000_000_000
     found = web_tokens(leeway_seconds=leeway_seconds)(token(exp=expired_s))
     assert found is not None
@@ -386,6 +386,6 @@ def test_known_keys_stay_valid_while_the_fetch_of_new_keys_fails(fetch: Callable
     fetches.append(fetch)
     clock.sleep(7200)
     assert [tokens(token()) is not None for _ in range(3)] == [True] * 3
-    assert len(fetched) == 2, "a failed fetch was repeated at once"
+    assert len(fetched) == 2, "a failed fetch was repeated immediately"
     with pytest.raises(Unavailable):
         web_tokens(keys=fetch, clock=clock)(token())

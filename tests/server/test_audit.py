@@ -202,7 +202,9 @@ def test_a_line_that_a_full_disk_refuses_is_counted() -> None:
     assert log.omitted >= 1
 
 
-def test_lines_that_two_threads_omit_at_once_are_both_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_two_threads_omit_concurrently_are_both_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While the log's thread counts a line that it could not write, the caller's thread counts a refused line."""
     counting, counted = threading.Event(), threading.Event()
 

@@ -98,8 +98,8 @@ def test_a_connection_with_an_incomplete_body_counts_only_for_its_principal() ->
         return sent
 
     async def run() -> None:
-        gone, at_once = asyncio.Event(), asyncio.Event()
-        at_once.set()
+        gone, immediately = asyncio.Event(), asyncio.Event()
+        immediately.set()
         halves = [asyncio.create_task(ask("ada", gone)) for _ in range(4)]
         budget = app.asgi_handler._connections.connections  # type: ignore[attr-defined]
         while budget.used < 4:
@@ -108,10 +108,10 @@ def test_a_connection_with_an_incomplete_body_counts_only_for_its_principal() ->
         while budget.used_by(("principal", "u-ada")) < 4:
             await asyncio.sleep(0.005)
         assert (budget.used, budget.used_by(("principal", "u-ada"))) == (4, 4)
-        fifth = await ask("ada", at_once)
+        fifth = await ask("ada", immediately)
         assert fifth[0]["status"] == 429
         assert json.loads(fifth[1]["body"])["scope"] == "principal"
-        assert (await ask("bob", at_once))[0]["status"] == 400
+        assert (await ask("bob", immediately))[0]["status"] == 400
         gone.set()
         assert {(await half)[0]["status"] for half in halves} == {400}
         assert budget.used == 0

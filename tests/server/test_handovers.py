@@ -355,7 +355,7 @@ def test_a_push_too_large_for_an_offer_stays() -> None:
         )
         (connection,) = first.connections._open
         protocol: Any = connection._transport.get_protocol()
-        # A socket pair may deliver the bytes in pieces, so give them to the protocol at once.
+        # A socket pair may deliver the bytes in pieces, so give all of them to the protocol in one call.
         protocol.data_received(large)
         assert await caller.answer() == f"0:{HANDOVER_BYTES_MAX}"
         assert first.outcomes == {}

@@ -145,7 +145,7 @@ def until_closed(socket: Any) -> None:
         socket.receive_json()
 
 
-def test_a_websocket_is_closed_with_4403_once_its_right_is_withdrawn() -> None:
+def test_a_websocket_is_closed_with_4403_after_its_right_is_withdrawn() -> None:
     rules = Rules()
     with serving(rules.application(0.01)) as client:
         client.put(BUDGET, headers=ADA)

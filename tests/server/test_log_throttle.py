@@ -93,7 +93,7 @@ def test_a_flood_costs_the_text_of_only_its_first_omitted_line() -> None:
     assert counts[-1] == counts[1] == counts[0] + 1
 
 
-def test_a_line_is_reported_only_once_its_text_is_known(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_line_is_reported_only_after_its_text_is_known(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     throttle = LogThrottle(clock)
 

@@ -230,7 +230,7 @@ def test_a_caller_that_computed_too_long_pauses_only_if_others_are_active(
     run_in_time(story())
 
 
-def test_a_call_begins_when_its_callers_pause_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_paused_call_runs_after_the_pause_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paces, "DEBT_SECONDS_MAX", 0.001)
 
     async def story() -> None:

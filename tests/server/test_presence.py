@@ -114,6 +114,19 @@ def test_the_number_of_shown_connections_of_a_principal_is_limited() -> None:
     assert len(whole.present) == PRESENCE_PER_PRINCIPAL_MAX + 1
 
 
+def test_the_number_of_shown_connections_of_a_document_is_limited() -> None:
+    presence, listener = PresenceBoard(), Listening(needs_all=True)
+    everybody = [Principal(id=f"u-{number}") for number in range(PRESENCE_CONNECTIONS_MAX + 1)]
+    shown = [presence.show(principal.id, principal, 1) for principal in everybody]
+    assert shown == [True] * PRESENCE_CONNECTIONS_MAX + [False]
+    presence.broadcast([listener], 0)
+    whole = listener.read()
+    assert isinstance(whole, Here)
+    assert len(whole.present) == PRESENCE_CONNECTIONS_MAX
+    assert presence.show("u-0", everybody[0], None)
+    assert presence.show("u-late", everybody[-1], 1)
+
+
 def test_a_state_that_is_too_large_changes_nothing() -> None:
     presence = PresenceBoard()
     with pytest.raises(LimitExceeded):

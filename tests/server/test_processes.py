@@ -107,7 +107,7 @@ def runs(pid: int) -> bool:
     return True
 
 
-def test_a_commit_in_one_process_pokes_the_listeners_of_the_other_at_once(tmp_path: Path) -> None:
+def test_a_commit_in_one_process_pokes_the_listeners_of_the_other_immediately(tmp_path: Path) -> None:
     with served(tmp_path, *SLOW_POLLS) as server:
         first, second = server.listen(0), server.listen(1)
         for process, version in ((0, 1), (1, 2)):

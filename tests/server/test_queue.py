@@ -1,4 +1,4 @@
-"""The server answers some pushes at once and queues the other pushes. A worker applies the queued pushes."""
+"""The server answers some pushes immediately and queues the other pushes. A worker applies the queued pushes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_push_that_was_applied_before_is_seen_and_not_queued() -> None:
     assert path.waiting() == []
 
 
-def test_a_push_with_a_final_refusal_is_answered_at_once_and_not_queued() -> None:
+def test_a_push_with_a_final_refusal_is_answered_immediately_and_not_queued() -> None:
     path = QueuePath()
     path.push(put("ada", 1), owner="u-ada")
     path.work()
@@ -118,7 +118,7 @@ def test_a_push_with_a_final_refusal_is_answered_at_once_and_not_queued() -> Non
     assert path.waiting() == []
 
 
-def test_without_an_origin_a_push_that_is_a_gap_is_refused_at_once_and_not_queued() -> None:
+def test_without_an_origin_a_push_that_is_a_gap_is_refused_immediately_and_not_queued() -> None:
     path = QueuePath()
     path.push(put("ada", 1))
     path.work()

@@ -153,7 +153,7 @@ def test_stored_bytes_have_a_quota_that_bodies_count_against() -> None:
         assert served.client.delete(f"{ACME}/records/a").status_code == 204
 
 
-def test_a_body_of_unknown_length_is_refused_as_it_comes() -> None:
+def test_a_body_of_unknown_length_above_the_quota_is_refused_and_uses_no_quota() -> None:
     with held(Quotas(stored_bytes_max=20_000)) as served:
         pieces = (b"y" * 1000 for _ in range(100))
         answer = served.client.put(f"{ACME}/records/a", content=pieces)

@@ -48,7 +48,7 @@ main(sys.argv[3:])
 """
 
 
-def test_a_connection_above_the_limit_is_answered_503_at_once() -> None:
+def test_a_connection_above_the_limit_is_answered_503_immediately() -> None:
     with web_server(connections_max=3) as running, ExitStack() as held:
         for _ in range(3):
             held.enter_context(connect(running.port)).sendall(HALF_HEAD)

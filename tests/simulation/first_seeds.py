@@ -28,7 +28,7 @@ FIRST_SEEDS = {
     "conflict reported although COMMIT failed": 115,
     "decay: base proven through the cache": 3086,
     "decay: freed without reading back": 518,
-    "decay: pins looked at once, before the proof": 1622,
+    "decay: pins read only before the proof": 1622,
     "decay: scrub that found damage trusted": 459,
     "decay: scrub trusted for later values": 245,
     "decay: scrubbed values not looked up": 130,
@@ -62,7 +62,7 @@ def seeds_of(mutant: Mutant) -> range:
 
 
 def main() -> int:
-    """Hunt every planted bug, and print its first seed if it has one or if its hunt is long."""
+    """Hunt every planted bug. Print its first seed if it has one or if its hunt is long. Report uncaught bugs."""
     logging.getLogger("stratalog").addHandler(logging.NullHandler())
     context = multiprocessing.get_context("fork")
     with context.Pool(os.cpu_count(), maxtasksperchild=1) as pool:

@@ -75,8 +75,8 @@ def _inspected(world: type[Any]) -> type[Any]:
             super().__init__(scheduler)
             self._looks = LOOKS
             for place in _places_of(self):
-                # In the background: an inspection of a long log takes thousands of steps if threads switch at most
-                # lines. If the run waited for the last inspection, it could exceed the steps of a seed.
+                # In the background: if threads switch at nearly every line, an inspection of a long log takes thousands
+                # of steps. A run that waited for the last inspection could exceed the steps of a seed.
                 place.start("inspector", self.inspect, background=True)
 
         def inspect(self, process: Process) -> None:

@@ -98,7 +98,7 @@ MUTANTS = (
     _mutant("scrubbed values not looked up", ScrubbedValues, "read_rest", lambda self: iter(()), "unread"),
     _mutant("base proven through the machine's cache", Chunks, "read_back", _read_from_source, "unread"),
     Mutant("decay: base proven through the cache", DecayWorld, _proven_through_the_cache, ("unread",)),
-    _mutant("pins looked at once, before the proof", _Raising, "_look", _look_once, *KEPT),
+    _mutant("pins read only before the proof", _Raising, "_look", _look_once, *KEPT),
     _mutant("roll-over restarts the proof", _Raising, "_commit", _commit_anew, "progress"),
     _mutant("marking goes on over a damaged snapshot", Marking, "_mark_snapshot", _mark_on, "needed freed", *KEPT),
     _mutant("pins not looked at", retention, "lowest_pin", lambda index, prefix: None, *KEPT),

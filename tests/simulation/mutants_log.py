@@ -280,7 +280,7 @@ MUTANTS = (
     ),
     _mutant("blobs committed after the entry", replaced(FaultyIndex, "commit", _commit_then_blobs), "dangling"),
     _mutant(
-        "freed at once",
+        "freed immediately",
         replaced(retention, "free_time_reached", lambda clock, marked_ms: True),
         "acknowledged",
         "honest-retry",

@@ -251,7 +251,7 @@ MUTANTS = (
         ("writer-order",),
     ),
     Mutant(
-        "records: bodies of a record at once",
+        "records: bodies of a record in parallel",
         RecordsWorld,
         replaced(batch, "_put_at_once", _put_each_at_once),
         ("writer-order",),

@@ -62,7 +62,7 @@ def test_the_yield_points_are_removed_when_the_block_ends(interleaving: Interlea
 
 
 @pytest.mark.parametrize("method", ["read_and_write", "add"])
-def test_two_threads_lose_an_update(interleaving: Interleaving, method: str) -> None:
+def test_two_threads_may_lose_an_update(interleaving: Interleaving, method: str) -> None:
     def counted(seed: int) -> int:
         scheduler, shared = Scheduler(seed), Racing()
         scheduler.yield_rate = 1

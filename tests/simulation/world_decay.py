@@ -294,7 +294,7 @@ class DecayWorld:
                     self._require_archive(log, after[first])
 
     def _noticeable(self) -> dict[str, int]:
-        """Map each damaged blob that a proof must find to the number of its damages."""
+        """Map each damaged blob that a proof must find to the number of times that it has been damaged."""
         noticeable = self.scrubs.noticeable(self.damaged)
         self.scheduler.counts.bump("values damaged behind the scrub", len(self.damaged) - len(noticeable))
         return {key: self.damages[key] for key in noticeable}

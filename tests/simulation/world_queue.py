@@ -145,7 +145,7 @@ class QueueWorld:
             self._count(worker)
 
     def maker(self) -> None:
-        """After a random time, delete the document `MAIN`, and at once create another document under its name."""
+        """After a random time, delete the document `MAIN`, and immediately create another document under its name."""
         self.place.clock.sleep(60 * self.place.clock.random())
         delete_log(Document(open_log(log_place(self.place, self.settings), ORGANISATION, MAIN)).log)
         self._make(MAIN)

@@ -129,7 +129,7 @@ class RecordsWorld:
                 tell(Answered.ACKNOWLEDGED, found.version)
 
     def write_batch(self, process: Process, records: Records) -> None:
-        """Put several bodies at once. Some are stale, and some are invalid."""
+        """Put several bodies in one call. Some are stale, and some are invalid."""
         bodies = [self._body(process) for _ in range(1 + int(process.clock.random() * BATCH_BODIES_MAX))]
         sent = self.scheduler.steps
         pool = None if process.index.joint_commits else SimulatedPool(process)

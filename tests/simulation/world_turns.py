@@ -43,8 +43,8 @@ class TurnsWorld:
         "turnstile.poll",
         "transactions",
         "turns",
-        "passes without waiting in full",
-        "passes after waiting in vain",
+        "passes before the limit",
+        "passes after the limit",
         "stops",
         "crashes",
         "interrupts",
@@ -238,9 +238,9 @@ class _Watched(Turnstile):
                 world.next = None
         waited = world.scheduler.now_ms - begun
         if not got and polls:
-            world.scheduler.counts.bump("passes after waiting in vain")
+            world.scheduler.counts.bump("passes after the limit")
         if got and waited < TURN_WAIT_MS_MAX:
-            world.scheduler.counts.bump("passes without waiting in full")
+            world.scheduler.counts.bump("passes before the limit")
         return got
 
 

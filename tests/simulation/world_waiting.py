@@ -1,8 +1,8 @@
 """The world of waiting pushes: large pushes wait in the queue for weeks, while a collector deletes blobs.
 
-Each push is too large for a message, so its message has a claim check. Servers send some messages long after their
-claim checks, crash between the two, and try again with another claim check. Workers receive messages only now and then.
-Some messages become dead letters. The queue knows the oldest time of its messages, as the queues of SQLite and
+Each push is too large for a message, so its message has a claim check. Servers send some messages long after they put
+the claim check, crash between the two, and try again with another claim check. Workers receive messages only now and
+then. Some messages become dead letters. The queue knows the oldest time of its messages, as the queues of SQLite and
 PostgreSQL do.
 """
 
@@ -50,7 +50,7 @@ WORK_PAUSE_DAYS_MAX = 45
 COLLECT_PAUSE_DAYS_MAX = 6
 STOP_RATE = 0.05
 LOST_RATE = 0.3
-"""The share of deliveries that a worker never settles. Some messages so become dead letters."""
+"""The share of deliveries that a worker never settles. So some messages become dead letters."""
 RECEIVES_MAX = 3
 LONG_WAIT_MS = 28 * DAY_SECONDS * 1000
 FAILURES = (Unavailable, OutcomeUnknown, Conflict, NotFound)
@@ -78,7 +78,7 @@ class WaitingWorld:
         self.place.queue = self.queue
         self.left = Turns(PUSHES)
         self.clients: dict[str, str] = {}
-        """The client of each message, by the message's token. A message may be one that no send delivered."""
+        """The client of each message, by the message's token. Includes messages whose send failed."""
         self.record = create_log(log_place(self.place, SETTINGS), ORGANISATION, NAME, "document").record
         for name in PUSHES:
             self.place.start(name, self.push, frees=False)
@@ -156,7 +156,7 @@ class WaitingWorld:
         return True
 
     def _check_letter(self, letter: DeadMessage, lost: set[str]) -> None:
-        """Check that a redrive can read a dead letter. The push of an applied message is removed."""
+        """Check that a redrive can read a dead letter, unless its push was applied: then the claim check is removed."""
         envelope = read_message(letter.body)
         if (client := self.clients[envelope.token]) in lost:
             try:
@@ -214,7 +214,7 @@ def _mutant(name: str, owner: Any, attribute: str, replacement: Any, *caught_by:
 
 
 def _by_age(self: _Collection, work: Any, parts: list[str]) -> None:
-    """Ignore the queue: take every message for at most 28 days old."""
+    """Ignore the queue: assume that every message is at most 28 days old."""
     self._mark_younger(work, LONG_WAIT_MS / 1000)
 
 

@@ -97,7 +97,7 @@ def test_keys_of_several_trees_are_read_together(blobs: WatchedBlobs, root: Root
     assert (blobs.own_gets, len(blobs.threads)) == (0, 4)
 
 
-def test_a_store_on_this_machine_starts_no_thread_and_reads_nothing_ahead(blobs: WatchedBlobs, root: Root) -> None:
+def test_a_prefetch_that_may_make_one_get_at_a_time_reads_nothing(blobs: WatchedBlobs, root: Root) -> None:
     chunks = together(blobs, gets_max=1)
     prefetch(chunks, [(root, some_keys(20))])
     assert chunks.reads == 0

@@ -66,7 +66,7 @@ def test_a_leaf_over_the_inline_bound_is_a_blob() -> None:
     assert chunks.writes == 1
 
 
-def test_a_leaf_that_was_inline_is_stored_once_it_has_a_parent() -> None:
+def test_a_leaf_that_was_inline_is_stored_when_it_gets_a_parent() -> None:
     chunks = new_chunks(0)
     end = keys_of_level(1, 1)[0]
     small = update(chunks, EMPTY, {end: slot()})

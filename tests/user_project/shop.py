@@ -119,7 +119,7 @@ def follow_orders(store: stratalog.Store) -> Report:
 
 
 def keep_images(store: stratalog.Store) -> Report:
-    """Store one body, then several bodies at once, and record a failure of their source."""
+    """Store one body, then several bodies in one call, and record a failure of their source."""
     records = assert_type(store.records("acme"), stratalog.Records)
     version = assert_type(records.put("images/apple", b"red"), stratalog.RecordVersion)
     bodies = [stratalog.NewBody(id=f"images/{name}", body=name.encode()) for name in ("pear", "plum")]

@@ -224,7 +224,7 @@ test("a mutation beyond the limit of pending mutations is refused and not shown"
   assert.equal(replica.has("other"), false);
 });
 
-test("a mutation that the browser cannot store is not shown, and the next one is refused at once", async () => {
+test("a mutation that the browser cannot store is not shown, and the next one is refused immediately", async () => {
   const database = new Database();
   const local = newLocal(database, cookie(1));
   const replica = new Replica(local);

@@ -22,6 +22,7 @@ STORIES = [
     "jsonRecordsAreComparedByValue",
     "aRecordIsDownloadedUnchanged",
     "aDeletedRecordShowsItsEarlierVersions",
+    "aWorkThatCannotBeReadShowsTheErrorAndItsVersions",
     "theCatalogueIsReadWithoutAMouse",
     "theStartPageCountsTheWorksOfEachSource",
     "deadLettersBeyondTheLimitAreMentioned",
@@ -32,6 +33,7 @@ STORIES = [
     "aNarrowScreenShowsEitherTheListOrAWork",
     "aClosedWorkReturnsToItsLineInTheListOnANarrowScreen",
     "aFailedSearchShowsItsErrorInPlaceOfEarlierResults",
+    "aListOfAllMatchingWorksIsNotCalledShortened",
 ]
 
 

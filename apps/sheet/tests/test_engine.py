@@ -82,6 +82,13 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def cpu_limit(engine: Engine) -> int:
+    """Return the CPU seconds that the operating system allows the engine's process in all."""
+    limits = Path(f"/proc/{engine.pid}/limits").read_text()
+    (line,) = (line for line in limits.splitlines() if line.startswith("Max cpu time"))
+    return int(line.split()[3])
+
+
 def is_running(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -143,6 +150,27 @@ def test_a_process_that_does_not_answer_is_killed() -> None:
         with pytest.raises(LimitExceeded, match="too long"):
             opened(engine)
         assert engine.has_ended
+
+
+def test_a_call_on_a_workbook_that_does_not_answer_is_killed_at_the_limit_of_workbooks() -> None:
+    with closing(Engine(settings=EngineSettings(workbook_seconds_max=0.1))) as engine:
+        opened(engine)
+        assert engine.pid is not None
+        os.kill(engine.pid, signal.SIGSTOP)
+        with pytest.raises(LimitExceeded, match="too long") as caught:
+            engine.call("brokenFormulas", key="k", limit=1)
+        assert caught.value.details == {"call": "brokenFormulas", "limit_seconds": 0.1}
+        assert engine.has_ended
+
+
+def test_a_call_on_a_workbook_has_a_cpu_limit_of_its_own() -> None:
+    with closing(Engine(settings=EngineSettings(call_cpu_seconds_max=100, workbook_cpu_seconds_max=1000))) as engine:
+        opened(engine)
+        limits = [cpu_limit(engine)]
+        engine.call("brokenFormulas", key="k", limit=1)
+        limits.append(cpu_limit(engine))
+    # Each limit is the CPU time so far, a few seconds, and the limit of the call.
+    assert [round(limit, -2) for limit in limits] == [100, 1000]
 
 
 def test_the_cpu_limit_applies_to_each_call_separately() -> None:

@@ -164,6 +164,23 @@ def test_transactions_queued_by_many_senders_share_log_entries() -> None:
     assert table.version - began < len(queues) / 4
 
 
+def test_new_senders_can_send_after_the_idle_senders_were_collected() -> None:
+    clock = ManualClock()
+    store = memory_store(clock)
+    store.rules = RULES
+    table = table_of(store)
+    for number in range(3):
+        queue = TableQueue(table)
+        (ticket,) = queue.send([add(f"file-{number}")])
+        Worker(store).run(drain=True)
+        assert queue.wait(ticket, 1).reason is None
+        clock.sleep(40 * 86_400)
+        table.clear_files()
+        assert table.document.expire_clients(clock.wall_ms() - 30 * 86_400_000) == 1
+        with pytest.raises(Conflict, match="collected"):
+            queue.send([add("late")])
+
+
 def test_a_large_transaction_goes_through_the_queue() -> None:
     store = memory_store()
     store.rules = RULES

@@ -142,7 +142,7 @@ def test_a_job_replaces_only_the_references_of_its_partition(table: Table) -> No
     assert rows_held(table) == 101
 
 
-def test_a_file_is_unreferenced_once_the_last_of_several_references_is_gone(table: Table) -> None:
+def test_a_file_is_unreferenced_after_the_last_of_several_references_is_gone(table: Table) -> None:
     table.split_at("root", 50)
     pair = children_of(table)
     table.add_files([new_file("a", (pair[0], 60), (pair[1], 41))])

@@ -352,7 +352,7 @@ def test_deleting_the_last_of_a_table_and_its_forks_frees_the_folder(table: Tabl
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_table_collects_files_named_without_an_incarnation_once_no_copy_tracks_them(
+def test_a_table_collects_files_named_without_an_incarnation_when_no_copy_tracks_them(
     table: Table, tmp_path: Path
 ) -> None:
     files = data_files_of(table)

@@ -37,7 +37,7 @@ class Container:
     the WebSocket API's stage, ``https://…``. ``STRATALOG_LIVE`` is the address to which clients connect, ``wss://…``,
     if it differs from the stage's address. ``STRATALOG_ORIGINS`` lists web origins, separated by spaces, in addition to
     the application's own origins. ``STRATALOG_SETTINGS`` contains settings of the log, the server, the worker and
-    quotas, as JSON. ``STRATALOG_CHUNK_CACHE`` is the folder of the chunk cache.
+    quotas, as JSON or as the path of a file. ``STRATALOG_CHUNK_CACHE`` is the folder of the chunk cache.
 
     Raises Invalid if a variable is missing or invalid, and the errors of `open_store`.
     """

@@ -17,7 +17,7 @@ files                   blobs in a folder
 postgres                index, blobs, queue and announcements in one schema of PostgreSQL
 postgres_commits        commits to the index, with blobs, in groups
 postgres_connections    connections, their settings, and errors
-postgres_session        a session that ends without an answer, and notices commits that no standby has
+postgres_session        a session that ends if no answer comes, and notices commits that no standby may have
 postgres_announcements  hints between processes by NOTIFY
 postgres_queue          the queue's rows
 postgres_tables         the tables, and their creation

@@ -113,7 +113,7 @@ def once(service: str, call: Callable[[], T], *, writes: bool, field: str = "") 
         raise Retryable(Unavailable(f"{service} cannot be reached", reason=str(exc))) from exc
     except lost as exc:
         raise Retryable(unknown(f"the response of {service} was lost", reason=str(exc))) from exc
-    except ValueError as exc:  # boto3 raises it for a number or a time in a response that is none
+    except ValueError as exc:  # boto3 raises it for a response with other text in place of a number or a time
         raise Retryable(unknown(f"the response is not one of {service}", reason=str(exc))) from exc
     except exceptions.BotoCoreError as exc:
         raise RequestRefused(f"the request to {service} cannot be sent", type(exc).__name__, str(exc)) from exc

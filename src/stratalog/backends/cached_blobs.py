@@ -19,10 +19,10 @@ __all__ = ["CachedBlobs"]
 
 FOLDERS = 256
 BLOCK_BYTES = 4096
-# After a process has added a file, it checks the file's folder with a probability that grows with the file's size: on
-# average once for this share of the folder's limit. The check removes files until twice this share is free. So no
-# process counts the bytes of the others. One folder may exceed its limit for a while, but hardly the sum of all
-# folders.
+# After a process has added a file, it checks the file's folder with a probability in proportion to the file's size. On
+# average it checks once while it adds `CHECKED_SHARE` of the folder's limit. The check removes files until
+# `FREED_SHARE` of the limit is free. So no process counts the bytes of the others. One folder may exceed its limit for
+# a while, but the sum of all folders hardly does.
 CHECKED_SHARE = 1 / 16
 FREED_SHARE = 2 * CHECKED_SHARE
 

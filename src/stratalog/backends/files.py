@@ -88,7 +88,8 @@ class FileBlobs:
         for _ in range(PUT_TRIES_MAX):
             is_stored = self._refresh(path) or self._write(path, compress(body))
             self._opened.check()
-            # This test follows the check, since the file may be in a folder that replaced this folder for a moment.
+            # Test the path after the check. A test before it may see the file in another folder, which had replaced
+            # this folder for a moment.
             if is_stored and os.path.exists(path):
                 _unlink_if_there(base)
                 return
@@ -114,7 +115,7 @@ class FileBlobs:
             self._check_open()
             with file_errors(), suppress(FileNotFoundError):
                 yield _stat(key, os.stat(path))
-        self._opened.check()  # at the end: a caller that saw all blobs must not take a missing folder for an empty one
+        self._opened.check()  # at the end, since a folder that was moved away looks like an empty folder
 
     def delete(self, key: str, stamp: str) -> bool:
         """Lock the file to compare its stamp and unlink it, so that no put renews the file in between."""

@@ -33,6 +33,9 @@ CHECKED_LENGTH = 6
 CHECKED_PAIR_BYTES = 36
 """The size of an encoded name and value that a check compares: a name of one letter, and a hash of 32 bytes."""
 
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
+"""The errors of a body that does not decode: a TypeError if its column has text or a number instead of bytes."""
+
 Row = tuple[Any, ...]
 """An item's partition, sort and body. With a check, also the partition, sort and first attribute of the checked item.
 
@@ -153,13 +156,20 @@ def _hash_pair(check: Check) -> bytes:
 
 
 def _decoded(partition: str, rows: Sequence[tuple[str, bytes]]) -> Iterator[list[Item]]:
-    """Yield the items of a page. If an item does not decode, yield the items before it, then raise Corrupt."""
-    try:
-        yield [Item(partition, sort, _decode_attributes(body)) for sort, body in rows]
-        return
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
+    """Yield the items of a page. If an item does not decode, yield the items before it, then raise Corrupt.
+
+    A sort key may have another type than text, because SQLite stores a value of any type in any column. SQLite orders
+    values of other types before or after all text. So if the first and the last sort key are text, all are.
+    """
+    if not rows or type(rows[0][0]) is type(rows[-1][0]) is str:
+        try:
+            yield [Item(partition, sort, _decode_attributes(body)) for sort, body in rows]
+            return
+        except UNDECODABLE:
+            pass
     for sort, body in rows:
+        if type(sort) is not str:
+            raise Corrupt("the sort key of an item is not text", partition=partition, key=repr(sort))
         yield [item_of(partition, sort, body)]
 
 
@@ -167,7 +177,7 @@ def item_of(partition: str, sort: str, body: bytes) -> Item:
     """Return the item of a row. Raises Corrupt."""
     try:
         return Item(partition, sort, _decode_attributes(body))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+    except UNDECODABLE as exc:
         raise Corrupt("an item cannot be decoded", partition=partition, sort=sort, reason=str(exc)) from exc
 
 

@@ -19,7 +19,7 @@ from obstore.store import ObjectStore, S3Store, from_url
 from stratalog.backends.aws_access import AwsAccess, find_access
 from stratalog.backends.billed_units import LIST_KEYS
 from stratalog.backends.boto import THROTTLES, aws_client
-from stratalog.backends.s3_versions import S3Versions, no_bucket
+from stratalog.backends.s3_versions import FREED, S3Versions, no_bucket
 from stratalog.backends.service_request import RequestPolicy, Retryable, send_request
 from stratalog.clock import Clock
 from stratalog.codec import ZSTD, codec_named, compress
@@ -131,7 +131,7 @@ class ObjectBlobs:
         page = self._versions.page if self._versions and self._versions.enabled() else self._page
         while True:
             stats, after = page(prefix, after)
-            yield from stats
+            yield from filter(_is_blob, stats)
             if not after:
                 return
             self._check_open()
@@ -143,7 +143,9 @@ class ObjectBlobs:
         stat = self.stat(key)
         if stat is None or stat.stamp != stamp:
             return stat is None
-        raise Unavailable("the bucket's versioning is off, so a delete could remove a later put", key=key)
+        raise Unavailable(
+            "a blob can be deleted only in an S3 bucket with versioning, where no delete removes a later put", key=key
+        )
 
     def close(self) -> None:
         self._closed = True
@@ -245,6 +247,17 @@ def _stat(meta: ObjectMeta) -> BlobStat:
     version = meta["version"]
     stamp = version if version and version != "null" else f"{meta['e_tag']}-{modified_ms}"
     return BlobStat(meta["path"], meta["size"], modified_ms, stamp)
+
+
+def _is_blob(stat: BlobStat) -> bool:
+    """Return whether an object is a blob: neither a copy of a deleted blob, nor another program's object."""
+    if stat.key.startswith(FREED):
+        return False
+    try:
+        key_hash(stat.key)
+    except Invalid:
+        return False
+    return True
 
 
 def _once(operation: str, bucket: str, key: str, call: Callable[[], T], writes: bool) -> T:

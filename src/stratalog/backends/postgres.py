@@ -59,7 +59,10 @@ class PostgresStore:
         return create_tables(self._connections, self._address.schema)
 
     def require(self) -> None:
-        """Raise Invalid if the schema has no store, or for an unfit pooler. Raises Unsupported, Unavailable."""
+        """Raise Invalid if the schema has no store, or behind a pooler that the store cannot use.
+
+        Raises Unsupported for a newer format, Unavailable.
+        """
         require_tables(self._connections, self._address.schema)
 
     def close(self) -> None:

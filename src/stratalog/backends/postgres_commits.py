@@ -124,7 +124,7 @@ class PostgresCommit(PendingCommit[None]):
 
 
 class PostgresWriter:
-    """The connection for the commits of a process. One waiting thread, the leader, commits for all waiting threads."""
+    """The connection for commits. One waiting thread, the leader, commits for all waiting threads."""
 
     def __init__(self, connections: PostgresConnections, clock: Clock) -> None:
         self._connections = connections
@@ -341,8 +341,8 @@ def _locked(connection: Connection, pipeline: Pipeline, group: Sequence[Postgres
     locking = connection.cursor(binary=True).execute(LOCK, _columns(keys))
     inserting = connection.cursor(binary=True).execute(INSERT_ABSENT, _columns([(*key, proposed[key]) for key in keys]))
     # If this process stops now, PostgreSQL ends the session after `idle_in_transaction_session_timeout`, and so unlocks
-    # the rows. But it does so only if a Sync was its last message: `fetchall` alone, or the end of the pipeline, would
-    # send a Flush, which ends the measurement.
+    # the rows. But it measures the idle time only after a Sync: `fetchall` alone, or the end of the pipeline, would
+    # send a Flush, which ends this measurement.
     pipeline.sync()
     stored = {(partition, sort): body for partition, sort, body in locking.fetchall()}
     inserted = set(inserting.fetchall())

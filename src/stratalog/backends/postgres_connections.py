@@ -196,7 +196,7 @@ class PostgresConnections:
             pool.drain()
 
     def check_open(self) -> None:
-        """Raise Closed after :meth:`close`, and in a forked child."""
+        """Raise Closed after `close`, and in a forked child."""
         if self._closed:
             raise Closed("the database is closed")
 
@@ -352,7 +352,7 @@ def error_of(error: psycopg.Error, *, sent: bool = False) -> StratalogError:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of the error. Leave out the server's address, which would fill the whole text of ours."""
+    """Return the first line of the error, without the server's address: our messages show only its first characters."""
     return CONNECTING.sub("", str(error).strip().partition("\n")[0])
 
 

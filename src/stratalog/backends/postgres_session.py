@@ -1,4 +1,4 @@
-"""One session of PostgreSQL, which ends without an answer, and knows whether a standby has its commits."""
+"""One session of PostgreSQL, which ends if no answer comes, and knows whether a standby has its commits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
     """A session that waits for bytes for at most `answer_seconds_max`, and knows whether its commits are replicated.
 
     The kernel ends the connection to a host that vanished. But a stopped proxy, or a server whose disk does not answer,
-    keeps its connections. So the session then shuts its socket down, and libpq reports a broken connection.
+    keeps its connections. So the session then shuts its socket down, and libpq reports a broken connection. A session
+    that waits for a synchronous standby may wait longer.
     """
 
     answer_seconds_max = POSTGRES_ANSWER_SECONDS_MAX
@@ -125,7 +126,10 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
         return results[-1] if results else None
 
     def _bounded(self, gen: Generator[Any, int, Any], interval: float) -> Generator[Any, int, Any]:
-        """Run ``gen``, which gets 0 after each ``interval`` without bytes. End the session after too many of them."""
+        """Run ``gen``, which gets 0 after each ``interval`` without bytes. Too long a silence ends the session.
+
+        The silence begins anew if the server says that the session waits for a standby.
+        """
         silent_seconds = uncancelled_seconds = 0.0
         try:
             wanted = next(gen)
@@ -165,10 +169,11 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
         return closing(_Probe.connect(**{**own, **same}, autocommit=True))
 
     def _cancel(self) -> float:
-        """Ask the server to cancel the statement, which may take effect late or never. Return the seconds of silence.
+        """Ask the server to cancel the statement, and return for how many seconds the server was silent.
 
-        A request that ends within its time limit counts as no silence. So a session with late ends may wait for nearly
-        twice `answer_seconds_max`. The time limit needs libpq 17, which the binary of psycopg has.
+        The cancellation may come late or never. A request that ends within its time limit counts as no silence. So a
+        session whose requests end late may wait for nearly twice `answer_seconds_max`. The time limit needs libpq 17,
+        which the binary of psycopg has.
         """
         try:
             self.cancel_safe(timeout=POSTGRES_WAIT_SECONDS_MAX)
@@ -201,7 +206,7 @@ def _required(result: PGresult | None) -> PGresult:
 def drained(pipeline: psycopg.Pipeline) -> Iterator[None]:
     """After an error in the block, read the results of its other statements.
 
-    The end of the pipeline would read them, and psycopg would log that the server has skipped these statements.
+    Otherwise the end of the pipeline would read them, and psycopg would log that the server has skipped the statements.
     """
     try:
         yield

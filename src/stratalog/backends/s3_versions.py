@@ -17,7 +17,7 @@ from stratalog.errors import Invalid, Unavailable
 from stratalog.ports.blobs import BlobStat, key_hash
 from stratalog.ports.meter import Meter
 
-__all__ = ["S3Versions", "create_bucket", "no_bucket", "prepare_bucket"]
+__all__ = ["FREED", "S3Versions", "create_bucket", "no_bucket", "prepare_bucket"]
 
 T = TypeVar("T")
 
@@ -200,7 +200,7 @@ def no_bucket(bucket: str) -> Unavailable:
 
 
 def prepare_bucket(client: Any, bucket: str, clock: Clock) -> bool:
-    """Create the bucket unless it is ready, and wait until it is ready. Return False if it existed before.
+    """Create the bucket, or complete it, unless it is ready. Wait until it is ready. Return False if it existed before.
 
     A ready bucket has versioning, which `create_bucket` sets last. S3 can need 15 more minutes until it uses versioning
     everywhere (`docs/guides/aws.md`). Raises the errors of `create_bucket`, and Unavailable if S3 denies access.

@@ -13,11 +13,11 @@ import apsw
 
 from stratalog.backends.item_rows import encoded_commit, item_of, key_of, page_statements, pages
 from stratalog.backends.row_blobs import BlobRow, RowBlobs, blob_rows, rows_bytes
-from stratalog.backends.sqlite_blobs import SqliteBlobTable, store_blobs
+from stratalog.backends.sqlite_blobs import BODY_BYTES, SqliteBlobTable, store_blobs
 from stratalog.backends.sqlite_file import LOG_BYTES, SqliteFile
 from stratalog.backends.sqlite_queue import SqliteQueue
 from stratalog.clock import Clock
-from stratalog.errors import ConditionFailed
+from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.folders import absolute_path
 from stratalog.limits import BLOB_ROW_BYTES_MAX
 from stratalog.ports.blobs import Blobs
@@ -29,6 +29,7 @@ GET = "SELECT body FROM items WHERE partition = ? AND sort = ?"
 REPLACE = "INSERT OR REPLACE INTO items VALUES (?, ?, ?)"
 DELETE = "DELETE FROM items WHERE partition = ? AND sort = ?"
 PAGES = page_statements("?")
+PAGES_OF_BYTES = {case: statement.replace("body", BODY_BYTES) for case, statement in PAGES.items()}
 
 
 class SqliteDatabase:
@@ -107,9 +108,11 @@ class SqliteIndex:
     ) -> Iterator[Item]:
         def read(after: str | None, before: str | None, rows_max: int) -> list[Any]:
             bounds = [bound for bound in (after, before) if bound is not None]
-            return self._file.read(
-                PAGES[after is not None, before is not None, reverse], (partition, *bounds, rows_max)
-            )
+            case = (after is not None, before is not None, reverse)
+            try:
+                return self._file.read(PAGES[case], (partition, *bounds, rows_max))
+            except Corrupt:  # perhaps a damaged body is text that is not UTF-8
+                return self._file.read(PAGES_OF_BYTES[case], (partition, *bounds, rows_max))
 
         return chain.from_iterable(pages(read, partition, after, before, reverse, limit))
 

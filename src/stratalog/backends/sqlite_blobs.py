@@ -17,12 +17,15 @@ from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.backends.sqlite_tables import BLOB_INSERTS
 from stratalog.clock import Clock
 
-__all__ = ["SqliteBlobTable", "store_blobs"]
+__all__ = ["BODY_BYTES", "SqliteBlobTable", "store_blobs"]
 
-GET = "SELECT body, codec FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
+BODY_BYTES = "CASE typeof(body) WHEN 'blob' THEN body END"
+"""The SQL of a body, or NULL for a damaged body of another type than bytes. SQLite stores any type in any column."""
+
+GET = f"SELECT {BODY_BYTES}, codec FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
 STAT = "SELECT bytes, modified_ms, stamp FROM blobs WHERE key = ?"
 PAGE = "SELECT key, bytes, modified_ms, stamp FROM blobs WHERE key >= ? AND key > ? ORDER BY key LIMIT ?"
-STANDING = "SELECT id, body, codec FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
+STANDING = f"SELECT id, {BODY_BYTES}, codec FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
 RENEW = "UPDATE blobs SET modified_ms = ?, stamp = ? WHERE key = ?"
 REPAIR = "INSERT OR REPLACE INTO blob_bodies(id, body) VALUES (?, ?)"
 RESIZE = "UPDATE blobs SET bytes = ? WHERE key = ?"

@@ -25,6 +25,7 @@ from stratalog.clock import Clock
 from stratalog.errors import (
     Closed,
     ConditionFailed,
+    Corrupt,
     OutcomeUnknown,
     StratalogError,
     Unavailable,
@@ -83,9 +84,9 @@ class SqliteFile:
         The job must read before it writes, and have the same effect when it runs again. It may raise ConditionFailed
         before its first write. An error of Stratalog fails only this job. An error of SQLite fails the whole group.
 
-        A job with ``rows`` or ``blobs`` must only insert these rows and blobs, and only if all of them are absent. So
-        one statement may replace the job. ``blob_bytes`` is the size of the blobs that the job writes. Jobs share a
-        transaction until their blobs have `BLOB_SLICE_BYTES`.
+        If all ``rows`` and ``blobs`` are absent and the checks of the rows hold, the job must insert them and do
+        nothing else. One statement may then replace the job. ``blob_bytes`` is the size of the blobs that the job
+        writes. Jobs share a transaction until their blobs have `BLOB_SLICE_BYTES`.
 
         Raises the job's error, StorageFull, Unavailable, Corrupt, Closed: nothing was written. Raises OutcomeUnknown:
         either everything or nothing was written.
@@ -109,6 +110,8 @@ class SqliteFile:
                     self._give_back(reader)
         except apsw.Error as exc:
             raise translated_error(exc) from exc
+        except UnicodeDecodeError as exc:
+            raise Corrupt("a text in the database is not UTF-8", reason=str(exc)) from exc
 
     def turn(self) -> AbstractContextManager[bool]:
         """Make the commits of other processes wait for the end of the block. See `Turnstile.turn`. Raises Closed."""
@@ -133,7 +136,10 @@ class SqliteFile:
             self._turnstile.close()
 
     def leave_to_parent(self, clean: bool) -> None:
-        """For a forked child: close the lock files without unlocking them, and the connections: `close_inherited`."""
+        """For a forked child: close the lock files without unlocking them.
+
+        After a clean fork, also close the connections; see `close_inherited`.
+        """
         self._closed = True  # not tested before: a thread that vanished may have closed the file halfway
         self._turnstile.leave_to_parent()
         if clean:
@@ -174,7 +180,7 @@ class _Ticket(PendingCommit[Result]):
 
 
 class _GroupWriter:
-    """The one writing connection of the process. The leader runs waiting jobs in one transaction."""
+    """The one connection for writes. The leader runs waiting jobs in one transaction."""
 
     def __init__(self, connection: apsw.Connection, opened: OpenPath, turnstile: Turnstile, log_bytes: int) -> None:
         self._connection = connection
@@ -316,6 +322,8 @@ class _GroupWriter:
             return ticket.job(self._connection)
         except ConditionFailed as exc:
             return exc
+        except UnicodeDecodeError as exc:
+            raise Corrupt("a text in the database is not UTF-8", reason=str(exc)) from exc
 
     def _roll_back(self) -> None:
         """Roll back after an error. If the rollback fails, `_transact` tries again before the next commit."""

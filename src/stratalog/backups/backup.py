@@ -85,7 +85,7 @@ def back_up(
     begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest
     root = EMPTY if begun is None else begun.root
     report = progress or (lambda count: None)
-    # An interrupted backup has the rows of its own base, which it had not read again.
+    # An interrupted backup has rows of its own base for the parts that it did not reach. So the base's failures count.
     failures = [failure.what for made in (newest, begun) if made for failure in made.failures]
     are_all = not any(made is not None and made.more_failures for made in (newest, begun))
     with BackupWriter(
@@ -148,7 +148,7 @@ class _Backup:
         return BackupReport(manifest, written.count - self._before[0], written.size - self._before[1])
 
     def _organisations(self) -> list[str]:
-        """Return the store's organisations. It is a failure if the store lists no organisation that has content."""
+        """Return the store's organisations. It is a failure if one of the base has content and is not listed."""
         organisations = set(list_organisations(self._index))
         for item in self._catalogue.base.query(ORGANISATIONS_PARTITION):
             if item.sort not in organisations and self._has_content(item.sort):
@@ -231,7 +231,7 @@ class _Backup:
         return read.deleted
 
     def _retain_log(self, organisation: str, name: str, error: Corrupt, retained: set[str]) -> list[Item]:
-        """Retain the base's rows of the family of a log whose name record could not be read. Add it to ``retained``.
+        """Retain the base's rows of the family of a log without a readable name record. Add the owner to ``retained``.
 
         If the base does not have the log, note only the failure. Return the items of `deleted_partition` for the
         family's deleted logs.

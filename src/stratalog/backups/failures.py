@@ -42,7 +42,7 @@ class FailuresBackup:
     def copy_bodies(self) -> None:
         """Read the items, and copy the blobs of their records.
 
-        List the base's blobs too, since the base's items may stay.
+        The row of blobs has the base's blobs too. If the record cannot be read later, the base's items stay.
         """
         self._letters = self._read(self._letters_partition)
         self._failures = self._read(self._failures_partition)
@@ -102,7 +102,8 @@ class FailuresBackup:
 
     def _lost(self, partition: str, sort: str, twin: Item) -> Item:
         """Note that an item is lost, and make it anew."""
-        what, reason = item_key(partition, sort), f"the item is not as {twin.partition} has it"
+        what = item_key(partition, sort)
+        reason = f"the item is missing or incomplete; {twin.partition} has its attributes"
         self._catalogue.fail(what, Corrupt.code, reason, is_complete=True)
         return Item(partition, sort, twin.attributes)
 

@@ -151,7 +151,7 @@ class FamilyBackup:
         return [log for prefix, log in sorted(logs.items()) if prefix in needed]
 
     def _add_lost_members(self, owner: str, logs: dict[str, _Log], record: NameRecord) -> None:
-        """Add a live log and its ancestors to ``logs``. Each whose item in the family is lost is a failure.
+        """Add a live log and its ancestors to ``logs``. It is a failure if the family lacks the item of one of them.
 
         The name record leads to all of them, so the backup makes such an item again.
         """
@@ -223,7 +223,7 @@ class FamilyBackup:
     def _later_deleted(self, organisation: str, name: str) -> NameRecord | None:
         """Return the name record of a log that had the name after a deleted log, if it was deleted too.
 
-        It belongs to no log of the backup. But without a name record the deleted log would count as damaged.
+        The record belongs to no log of the backup. But without a name record the deleted log would count as damaged.
         """
         record = read_name(self._index, organisation, name)
         return record if record is not None and record.deleted_ms else None
@@ -295,7 +295,7 @@ class FamilyBackup:
         return later is not None and later.sort == following.sort
 
     def _listed_pins(self, read: FamilyRead, prefixes: set[str]) -> list[tuple[str, Pin]]:
-        """Return the pins of the deleted logs at ancestors that are in the backup. Take out all others of their lines.
+        """Return the deleted logs' pins at ancestors that are in the backup. Remove all other pins from their lines.
 
         A fork of a log whose floor is at its own fork version does not need the ancestors of that log.
         """
@@ -315,7 +315,7 @@ class FamilyBackup:
     def _add_pins(self, read: FamilyRead, logs: list[_Log], of_deleted: list[tuple[str, Pin]]) -> None:
         """Add the pins of the forks in the backup. A pin of any other fork would block the floor for ever.
 
-        The sweep of a deleted fork deletes its pins, so they are those that its line names.
+        The pins of a deleted fork are those in its line, since its sweep deletes these pins.
         """
         pins: dict[str, list[Item]] = {log.prefix: [] for log in logs}
         for log in logs:

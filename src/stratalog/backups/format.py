@@ -66,7 +66,7 @@ class BackupFailure(msgspec.Struct, frozen=True, omit_defaults=True):
     code: str
     reason: str
     is_complete: bool = False
-    """Whether the backup has the part, made anew or as in the earlier backup. Only the store lacks the part."""
+    """Whether the backup has the part, made anew or as in the earlier backup. If so, only the store lacks the part."""
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     format_version: int = FORMAT_VERSION
     id: str
     started_ms: int
-    """Every write acknowledged before this time is in the backup."""
+    """Every write acknowledged before this time is in the backup, except what ``failures`` names."""
 
     finished_ms: int
     root: Root

@@ -11,8 +11,8 @@ class Gaps:
     """The missing versions that earlier attempts found. Each version has the key of its log or record.
 
     Before an entry or version is freed, another item says so: the mark of a segment, or a floor above the version. So
-    an attempt that begins without the version reads that item, and does not need the version. If the attempt needs it,
-    it is lost.
+    an attempt that begins without the version reads that item, and does not need the version. If such an attempt still
+    needs the version, the version is lost.
     """
 
     def __init__(self) -> None:

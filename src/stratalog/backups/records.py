@@ -164,7 +164,7 @@ class RecordsBackup:
             yield complete.get(item.sort, item)
 
     def _complete_in_base(self, partition: str, row: bytes) -> Iterator[Item]:
-        """Yield the base's version for each version in ``row`` that has only some of its attributes.
+        """Yield each version of the base of which ``row`` has only some of the attributes.
 
         Only a redaction changes a version, and it changes other attributes too. So the source has lost attributes.
         """
@@ -182,7 +182,8 @@ class RecordsBackup:
 
         If the parts of a large body are unknown, the row has all blobs of the base.
 
-        Lost blobs of ``bodies`` are failures of the backup. A body of the record's failures may be collected meanwhile.
+        Lost blobs of ``bodies`` are failures of the backup. Lost blobs of the record's failures are not, since a
+        collection may have deleted these blobs meanwhile.
         """
         lost, are_known = self._lost(owner, blobs, bodies)
         self._catalogue.fail_lost(owner, lost)
@@ -229,7 +230,7 @@ class _Versions:
     """Yields the items of a record.
 
     Notes the origin, the time of the first version, the bodies in blobs, the damaged versions, the first missing
-    version and the last.
+    version and the last version.
     """
 
     def __init__(self, items: Iterator[Item]) -> None:

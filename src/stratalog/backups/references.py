@@ -136,7 +136,7 @@ class LostBlobs:
             yield from (item for item in ours if known.get(item.sort) != item)
 
     def _base_chunks(self) -> set[bytes]:
-        """Return chunks of the base. The marking forgets all of them when their number reaches its limit."""
+        """Return chunks of the base, at most half as many as the marking holds: it forgets all when it has too many."""
         blobs = self._catalogue.base_blobs(self._owner, after=CHUNKS, before=AFTER_CHUNKS)
         return {bytes.fromhex(item.sort.removeprefix(CHUNKS)) for item in islice(blobs, COLLECT_CHUNKS_SEEN_MAX // 2)}
 

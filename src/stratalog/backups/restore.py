@@ -36,7 +36,7 @@ def restore_store(
 
     Damaged blobs do not end the restoration: they, and the damaged logs and records that the comparison finds, are the
     report's failures. In that case the function calls ``require_backup``, which raises Conflict if the backup was
-    pruned meanwhile, which is no damage.
+    pruned meanwhile: then the missing objects are no damage.
 
     Raises Conflict if the target holds other data or another unfinished restoration. Raises Corrupt if the items in the
     backup are damaged, or the backup was pruned meanwhile: `BackupRepository.reading` tells these apart.

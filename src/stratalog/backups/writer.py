@@ -95,7 +95,7 @@ class BackupWriter:
 
     @property
     def may_skip_blobs(self) -> bool:
-        """Whether the blobs of unchanged items need not be listed again: the base has no failures, or nobody asked."""
+        """Whether the blobs of unchanged items need not be listed again: the base has no failures, and nobody asked."""
         return self._are_all and not self.base_failures and not self._checks_blobs
 
     def pack(self, partition: str, items: Iterable[Item]) -> bytes:

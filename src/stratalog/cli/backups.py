@@ -58,8 +58,8 @@ def backup() -> None:
 def make(session: Session, to: str, anew: bool, check: bool) -> None:
     """Back up the whole store to a folder or to s3://BUCKET/PREFIX. The word `make` may be left out.
 
-    The backup does not block writers. The command writes no object that the last backup in this place contains. An
-    interrupted backup resumes. The backup contains no queued pushes.
+    The backup does not block writers. Without --anew, the command writes no object that the last backup in this place
+    contains. An interrupted backup resumes. The backup contains no queued pushes.
 
     The command does not look at the blobs of logs and records that are unchanged since the last backup, so it does not
     notice their loss. With --check it does. To find damaged blobs too, use `stratalog verify`.
@@ -149,9 +149,10 @@ def restore(
 
     With --time and without --backup, the command uses the first backup that began after that time, since this backup
     contains the entire state of that time. If there is no such backup, the command uses the newest. Only an empty store
-    can receive a whole store. Damage in the backup is named, the rest is restored, and the exit code is 6. A document
-    whose state of that time needs a version that was redacted since is named, and the exit code is 1. Repeat the
-    command after an interruption: without --name it resumes, with --name it starts again.
+    can receive a whole store. Damage in the backup is named, the rest is restored, and the exit code is 6. But with
+    --name a damaged or missing object of the backup ends the command. If the state of a document at that time needs a
+    version that was redacted later, the document is named, and the exit code is 1. Repeat the command after an
+    interruption: without --name it resumes, with --name it starts again.
     """
     if name is None and (version is not None or new_name is not None):
         raise click.UsageError("--version and --as need --name, the name of one log or document")
@@ -272,7 +273,7 @@ def _repository(url: str, *, create: bool = False) -> Iterator[BackupRepository]
 def _not_held(manifest: BackupManifest, backup: Store) -> list[BackupFailure]:
     """Return the failures of a backup, except those of parts that the backup has whole.
 
-    It has a lost blob if an earlier backup copied the blob.
+    If an earlier backup copied a blob that the store lost later, the backup has the blob.
     """
     failures = (failure for failure in manifest.failures if not failure.is_complete)
     return [failure for failure in failures if backup.environment.blobs.stat(failure.what) is None]

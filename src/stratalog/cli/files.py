@@ -116,7 +116,7 @@ def _refusal(cause: OSError, path: str | Path, target: Path) -> Exception:
     """Return the error for a temporary file that could not be made, or could not replace ``target``."""
     if cause.errno in _NOT_REPLACEABLE and target.exists():
         return Invalid(
-            "a command replaces its output file, and this file cannot be replaced in its folder; name another file",
+            "the output file cannot be replaced in its folder; name another file",
             file=str(path),
             reason=cause.strerror,
         )

@@ -90,7 +90,7 @@ def _version_row(version: Version) -> list[str]:
 
 
 def _mutations(row: Version | KeyChange) -> str:
-    """Return the first mutation of a version as text. If the version has more mutations, add their number."""
+    """Return the first mutation of a version as text. If the version has several mutations, add their number."""
     mutations = row.mutations
     if row.redacted:
         return click.style("redacted", fg="red")

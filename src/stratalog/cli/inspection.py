@@ -66,7 +66,7 @@ class VerificationResults:
 
 @contextmanager
 def shown_results(session: Session) -> Iterator[VerificationResults]:
-    """Yield the results, without any. At the end, and at an error, print their table and a line for each damage.
+    """Yield empty results. At the end, and after an error, print their table and a line for each damage.
 
     Raises Failed with the worst exit code. If an error ends the verification, a fault found before decides the code.
     """

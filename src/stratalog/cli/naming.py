@@ -58,7 +58,7 @@ def version_of(document: Document | Log, text: str | None, *, first: int = 0) ->
 def milliseconds(text: str, expected: str = "an ISO time") -> int:
     """Return an ISO time in milliseconds since 1970. A time without a UTC offset is local.
 
-    Raises BadParameter, with what the caller has ``expected``.
+    Raises BadParameter, whose message has the text ``expected``.
     """
     try:
         moment = datetime.fromisoformat(text)

@@ -77,7 +77,7 @@ def confirm(question: str) -> None:
 
 
 def counted(count: int, noun: str, nouns: str = "") -> str:
-    """Return a number with its noun: ``1 log``, ``2,000 logs``. ``nouns`` is a plural that adds more than an s."""
+    """Return a number with its noun: ``1 log``, ``2,000 logs``. ``nouns`` is an irregular plural."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {nouns or noun + 's'}"
 
 

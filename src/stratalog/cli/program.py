@@ -109,7 +109,7 @@ def fail_for_damage(parts: Sequence[DamagedPart], what: str, more: int = 0, *, i
     for part in printed:
         note(f"{what}: {part.what}: {part.reason}")
     if is_shown and (unprinted := len(parts) - len(printed) + more):
-        note(f"{what}: {counted(unprinted, 'more part')}; --json prints at most {DAMAGED_PARTS_NAMED_MAX:,} of all")
+        note(f"{what}: {counted(unprinted, 'more part')}; --json names at most {DAMAGED_PARTS_NAMED_MAX:,} parts")
     if parts or more:
         raise Failed(DAMAGED)
 

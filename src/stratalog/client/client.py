@@ -88,8 +88,8 @@ class Client(Replica):
         """Stop the background thread, and close the connections and the file. Closing twice is fine.
 
         Pending mutations stay in the file. The client waits at most two seconds for the end of a background cycle. If
-        the cycle takes longer, the next client of the file gets the answers again. In a forked child, this method
-        closes nothing, because the file and the connections belong to the parent.
+        the cycle takes longer, its later answers are not stored, and the next client of the file requests them again.
+        In a forked child, this method closes nothing, because the file and the connections belong to the parent.
         """
         if is_inherited(self._changed):
             return

@@ -118,8 +118,8 @@ class ClientFile:
     def check_file(self) -> None:
         """Raise Unavailable if the file was moved, deleted or replaced, and the errors of `check_usable`.
 
-        The next client of the path would not have what is written now. Transactions still write to the opened file, so
-        that the client can send the mutations that the file already has.
+        The next client of the path would lack the mutations that this client writes now. Transactions still write to
+        the opened file, so that this client can send the mutations that the file already has.
         """
         self.check_usable()
         if self._opened is not None:

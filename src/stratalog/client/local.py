@@ -149,7 +149,7 @@ class Local:
     def batch(self, count_max: int, bytes_target: int) -> list[Waiting]:
         """Return the next mutations to send, from the oldest unanswered mutation on, within both limits.
 
-        ``bytes_target`` limits their encoded size; the first may be larger. Returns none if all are answered.
+        ``bytes_target`` limits their encoded size; the first may be larger. Returns ``[]`` if all are answered.
         """
         start = self._file.first("SELECT min(sequence) FROM pending WHERE answer = ''")
         rows = self._file.read(f"{PENDING} WHERE sequence >= ? ORDER BY sequence LIMIT ?", start, count_max)
@@ -307,7 +307,7 @@ class Local:
         row = (waiting.sequence, waiting.id, waiting.name, waiting.args)
         connection.execute("INSERT INTO confirmed VALUES (?, ?, ?, ?)", row)
         connection.execute("DELETE FROM confirmed WHERE id <= ?", (waiting.id - CONFIRMED_MAX,))
-        # Small arguments after large ones may take up to twice the limit, until the next large arguments.
+        # Only large arguments start this deletion. If small arguments follow them, the total may reach twice the limit.
         if len(waiting.args) > CONFIRMED_BYTES_MAX // CONFIRMED_MAX:
             connection.execute(DROP_CONFIRMED, (CONFIRMED_BYTES_MAX,))
 

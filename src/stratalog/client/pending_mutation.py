@@ -58,7 +58,7 @@ class PendingMutation:
         """Whether an undo reverts the mutation. An undo that is rejected, lost or itself undone does not."""
         # No recursion: a user may undo and redo hundreds of times.
         handles = [self]
-        for handle in handles:  # the list grows
+        for handle in handles:  # the list grows during the loop
             handles += handle.undone_by
         undone: dict[PendingMutation, bool] = {}
         for handle in reversed(handles):

@@ -70,8 +70,8 @@ class PushDecision(msgspec.Struct, frozen=True):
     """The server has fewer mutations than it had confirmed, as after a restore.
 
     Or the server is another server, or the document is a new document under the name of a deleted document. The client
-    pulls, and pushes again. After a restore, the server raises at the pull the client's last number to the number that
-    it had confirmed. If the next answer is the same, the client continues as after `reset`.
+    pulls, and pushes again. After a restore, the pull makes the server raise the client's last number to the number
+    that the server had confirmed. If the next answer is the same, the client continues as after `reset`.
     """
 
     reset: bool = False

@@ -202,7 +202,7 @@ class Replica:
         # The number of an `inc` does not show whether the `inc` was undone.
         if mutation.is_undone:
             raise Rejected("the mutation is already undone")
-        # If the outcome of an `inc` is unknown, the number may lack it. The opposite `inc` would then be wrong.
+        # If the outcome of an `inc` is unknown, the number may not include it. The opposite `inc` would then be wrong.
         counts = self._mutators.get("inc") is BUILT_IN_MUTATORS["inc"] and mutation.status != "unknown"
         return inverse(mutation.intent, mutation.effect, self._optimistic.draft.encoded, counts=counts)
 

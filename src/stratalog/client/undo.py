@@ -19,13 +19,13 @@ def inverse(
 ) -> list[tuple[str, Any]]:
     """Return (name, arguments) of the mutations that undo ``intent``, one for each key that its ``effect`` changed.
 
-    ``counts`` means that ``inc`` is the built-in mutator: the opposite ``inc`` then undoes an ``inc``, even if later
-    mutations have changed the number. If a key's value was an object before and after the mutation, and is a different
-    object now, the undo restores only the members that the mutation changed. ``current`` returns the encoded value that
-    a key has now.
+    With ``counts`` the opposite ``inc`` undoes an ``inc``, even if later mutations have changed the number. It requires
+    that ``inc`` is the built-in mutator, and that the outcome of the mutation is not "unknown". If a key's value was an
+    object before and after the mutation, and is a different object now, the undo restores only the members that the
+    mutation changed. ``current`` returns the encoded value that a key has now.
 
     Raises Rejected if the mutation had no effect. Raises Rejected also if the undo would overwrite a later change, or
-    if a member to restore was null or an object.
+    if the object has changed since and a member to restore was null or an object.
     """
     changed = [(key, after) for key, after in sorted(effect.after.items()) if after != effect.before[key]]
     if not changed:

@@ -8,7 +8,7 @@ writer             commits of batches and of single events, from many threads
 view               a state at one version, read like a mapping
 state              a document at one version, as three layers
 layer              a snapshot's tree with later changes
-fold               the changes that a run of entries makes to a state
+fold               the changes that consecutive entries make to a state
 base               proof of the snapshot that history begins with
 read_back          reading a state from storage without any cache
 state_cache        the newest state, shared by the threads of a process
@@ -23,7 +23,7 @@ snapshots          a version's trees as chunks and roots
 snapshot_schedule  a rule that decides when a snapshot is due, and the thread that takes it
 history            versions, the changes of one key, differences
 changes            keys and clients changed by a range of versions
-replay             a fork's mutations on another base
+replay             a fork's mutations on another document
 expiry             the choice of clients to forget
 projections        models derived from a log, each with a checkpoint
 resumption         new numbers for clients of a lost branch

@@ -46,7 +46,8 @@ class Member(msgspec.Struct, frozen=True):
 def changes_since(log: Log, state: State, version: int) -> Changes:
     """Return the keys and clients touched by the versions after ``version`` up to ``state``.
 
-    Raises VersionForgotten, Redacted; NotFound if a needed snapshot, chunk or entry is deleted meanwhile.
+    Raises VersionForgotten, Redacted, and NotFound if the log or a needed chunk is deleted meanwhile. Raises Corrupt
+    and Unavailable as `load_state` does.
     """
     if version >= state.snapshot_version:
         return Changes(set(state.content.changes(version)), _clients(state.clients.changes(version)))
@@ -100,7 +101,7 @@ def _by_trees(old: State, new: State) -> Changes:
 def _newer(keys: set[str], old: Layer, new: Layer, chunks: Chunks, version: int) -> set[str]:
     """Return the keys that versions above ``version`` touched, or that ``new`` does not have.
 
-    The function tests ``keys``, which differ between the two trees, and the keys that a layer changed over its tree.
+    The function tests ``keys``, which differ between the trees, and the keys changed after either snapshot.
     """
     candidates = keys.union(old.changes(), new.changes())
     return {key for key in candidates if (slot := new.get(chunks, key)) is None or slot.version > version}

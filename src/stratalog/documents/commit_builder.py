@@ -58,7 +58,7 @@ def arguments_size(recorded: Recorded, patch: Sequence[PatchRow]) -> int:
 
 
 class _Placed:
-    """The positions of a patch's large values, by size and last bytes, which is faster than by hash."""
+    """The positions of a patch's large values. A look-up by size and last bytes is faster than a look-up by hash."""
 
     def __init__(self) -> None:
         self._positions: dict[tuple[int, bytes], list[tuple[bytes, int]]] = {}

@@ -42,7 +42,7 @@ _TYPES = frozenset((COMMIT, COLLECT, FLOOR, BASE, RESUME))
 
 
 class Recorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One mutation as committed. ``args`` are canonical bytes in which a large argument is a reference."""
+    """One mutation as committed. In the canonical bytes ``args`` a reference replaces each large argument."""
 
     client: str
     id: int
@@ -139,7 +139,7 @@ class Resume(msgspec.Struct, frozen=True, array_like=True):
 def read_commit(entry: Entry) -> Commit:
     """Return the commit of an entry. Raises Redacted, and Unsupported for a commit that a newer Stratalog wrote.
 
-    An entry of another type changes no key; its commit is empty. Raises Corrupt for a commit of another form.
+    An entry of another type changes no key; its commit is empty. Raises Corrupt for malformed data.
     """
     if entry.redacted:
         raise Redacted("the version is redacted", version=entry.version)
@@ -151,7 +151,7 @@ def read_commit(entry: Entry) -> Commit:
 
 
 def commit_of(event: Event, version: int) -> Commit:
-    """Return the data of a ``commit`` event of entry ``version``. Raises Corrupt for data of another form."""
+    """Return the data of a ``commit`` event of entry ``version``. Raises Corrupt for malformed data."""
     return _in_form(event, Commit, version)
 
 
@@ -162,7 +162,7 @@ def check_schema(event: Event) -> None:
 
 
 def check_form(event: Event, version: int) -> None:
-    """Raise Corrupt if the data of an event of a document's entry ``version`` has not the form of its type."""
+    """Raise Corrupt if an event's data do not have the form of its type. ``version`` is the version of its entry."""
     _in_form(event, _FORMS[event.type], version)
 
 

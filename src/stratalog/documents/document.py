@@ -58,7 +58,7 @@ class Document:
         return f"<Document {self.organisation}/{self.name}>"
 
     def __bool__(self) -> bool:
-        return True  # even if the document has no keys, so that ``len`` is 0
+        return True  # even if the document has no keys and ``len`` is 0
 
     def __getitem__(self, key: str) -> Any:
         """The newest value of ``key``. Raises KeyError."""
@@ -93,7 +93,7 @@ class Document:
     def origin(self) -> str:
         """The history that the document's clients belong to: the log's origin, or a fork's hash at its fork point.
 
-        Copies, exports and imports keep this value, so the clients of a restored document continue with it. A fork has
+        Copies, exports and imports keep this value, so clients continue with a copy or a restored document. A fork has
         effects of its parent's clients, but begins without clients. So its origin differs from its parent's.
         """
         record = self.log.record
@@ -129,7 +129,10 @@ class Document:
         return self.mutate("patch", {"key": key, "merge": merge}, client=client, author=author)
 
     def increment(self, key: str, by: float = 1, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Add ``by`` to the number under ``key``. An absent key counts as 0; a value of another type is rejected."""
+        """Add ``by`` to the number under ``key``. An absent key counts as 0. See `mutate`.
+
+        The outcome is ``rejected`` if the value is no number.
+        """
         return self.mutate("inc", {"key": key, "by": by}, client=client, author=author)
 
     def append(self, key: str, item: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
@@ -155,8 +158,8 @@ class Document:
         A mutator that raises `Rejected` makes a rejected outcome, which is committed with its reason.
 
         Raises Invalid for a mutator that the document's rules do not have, and for wrong argument names of a built-in
-        mutator. Raises ReservedName for a client that only the store itself may use. In both cases nothing is written.
-        Raises the errors of `apply`.
+        mutator. Raises ReservedName for a client that only the store itself may use. After these errors nothing is
+        written. Also raises the errors of `apply`.
         """
         self._check_callable(name, args)
         mutation = check_unreserved(Mutation(client=client, name=name, args=args, id=id))
@@ -192,7 +195,8 @@ class Document:
     def apply_merge(self, mutations: Sequence[Mutation], approve: Approve, *, author: str = "") -> list[Outcome]:
         """Apply a batch of a merge as `apply` does, if ``approve`` accepts its run on the state.
 
-        A refusal on an old state repeats the run on a fresh state. Raises ``approve``'s errors: nothing is written.
+        If ``approve`` refuses a run on an old state, the batch runs again on a fresh state. Raises the errors of
+        ``approve``: nothing is written.
         """
         batch = [check_mutation(mutation) for mutation in mutations]
         return self._commit(MutationBatch(batch, self.rules.mutators, author=author, approve=approve))
@@ -287,7 +291,10 @@ class Document:
         return past.versions(self.log, self.values, after, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
-        """Yield the changes of one key, newest first. Reads only entries that changed it, and some near redactions."""
+        """Yield the changes of one key, newest first.
+
+        Reads the entries that changed the key, and below a redacted version perhaps other entries too.
+        """
         return (row.load() for row in self.unread_history(key, at=at))
 
     def unread_history(self, key: str, *, at: int | None = None) -> Iterator[past.Unread[past.KeyChange]]:
@@ -336,7 +343,7 @@ class Document:
         """Make the snapshot of a version (the newest, if None) unless it exists; return the version.
 
         Other threads' commits continue meanwhile. A handle takes one snapshot at a time: this call waits for its turn.
-        If retention repeatedly deletes the base of the snapshot meanwhile, no snapshot is made.
+        If the document's former snapshot is deleted twice meanwhile, no snapshot is made.
         """
         return self._snapshots.take(version)
 

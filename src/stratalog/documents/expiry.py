@@ -2,7 +2,8 @@
 
 An idle group is forgotten as a whole and leaves a tombstone. Mutations of its clients that arrive later have no effect,
 so none is applied twice. The choice of idle clients leaves out each client of an active group, and each client without
-a group: without a tombstone, its first mutation, if sent again, would be applied again.
+a group. A client without a group would leave no tombstone, so its first mutation would be applied again if the client
+sent it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fold: the changes that a run of entries makes in the three trees of a state."""
+"""Fold: the changes that consecutive entries make in the three trees of a state."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Fold:
     def add(self, entry: Entry) -> None:
         """Add the next entry. Raises Redacted, and Unsupported for an event that a newer Stratalog wrote.
 
-        Raises Corrupt for an event whose data has not the form of its type. A check of each event takes a quarter of
-        the time of the fold, so the fold checks the form of a commit only if it has met a wrong type.
+        Raises Corrupt for an event whose data do not have the form of its type. A check of each event takes a quarter
+        of the time of the fold, so the fold checks the form of a commit only if it has met a wrong type.
         """
         if entry.redacted:
             raise Redacted("the state needs a redacted version; request a later version", version=entry.version)
@@ -158,7 +158,8 @@ _FOLDS: Mapping[str, Callable[[Fold, Any, int], None]] = {
 def members_prefix(group: str) -> str:
     """Return the prefix of the keys of a group's members.
 
-    The prefix holds the length of the group's name, since a name may hold any character.
+    A name may hold any character. So the prefix holds the length of the name, and no key of another group has the
+    prefix.
     """
     return f"{MEMBER}{len(group)}/{group}/"
 

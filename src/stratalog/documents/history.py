@@ -106,7 +106,7 @@ class Unread(msgspec.Struct, Generic[T], frozen=True):
 
 @contextmanager
 def reading_entry(log: Log, version: int) -> Iterator[None]:
-    """Raise VersionForgotten or Redacted if the block finds a value missing since the entry was forgotten or redacted.
+    """Raise VersionForgotten or Redacted if the block lacks a value because the entry was forgotten or redacted.
 
     The collector deletes the values of such an entry. Otherwise the error of the block, Corrupt, is raised.
     """
@@ -167,8 +167,8 @@ def _changes_down(
 def _change_before(log: Log, state_at: StateAt, key: str, version: int) -> int:
     """Return the newest version that changed ``key`` below the redacted ``version``; 0 if none is known.
 
-    A state after an earlier redacted version cannot be loaded before the next snapshot. There, read the entries. That
-    earlier version is passed over, since nothing shows whether it changed the key.
+    Between an earlier redacted version and the next snapshot no state can be loaded, so the function reads the entries
+    there. It skips that earlier version, since nothing shows whether the version changed the key.
     """
     while version > 0:
         upto = version - 1

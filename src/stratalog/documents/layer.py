@@ -25,9 +25,9 @@ class Layer:
     """One tree and later changes. Adding changes makes another layer and leaves this layer unchanged.
 
     The changes are stored in runs, the newest run first. Each run has the changes of consecutive versions. A run is at
-    least `RUN_GROWTH` times as large as the next newer run. So runs are few, and each change is copied a bounded number
-    of times per run. On average a commit costs about the same after a million changes as after a hundred. So a late
-    snapshot hardly delays commits.
+    least `RUN_GROWTH` times as large as the next newer run. So there are few runs, and each run copies a change only a
+    bounded number of times. On average a commit costs about the same after a million changes as after a hundred. So a
+    late snapshot hardly delays commits.
     """
 
     __slots__ = ("_known", "_near", "_root", "_runs")
@@ -45,7 +45,7 @@ class Layer:
         self._near = near or _Near()
 
     def changed(self, changes: Mapping[str, Slot]) -> Layer:
-        """Return the layer after ``changes``, which nobody changes any more."""
+        """Return the layer after ``changes``. The caller must not modify ``changes`` afterwards."""
         if not changes:
             return self
         return Layer(self._root, _with_run(self._runs, changes), self._known, self._near)
@@ -128,7 +128,7 @@ class _Run:
 
 
 def _with_run(runs: tuple[_Run, ...], changes: Mapping[str, Slot]) -> tuple[_Run, ...]:
-    """Return the runs after ``changes``. The new run absorbs each next run that is small, or not much larger."""
+    """Return the runs with ``changes`` as the newest run. It absorbs each next run that is small or not much larger."""
     absorbed = 0
     for run in runs:
         if len(run.slots) >= RUN_MIN and len(run.slots) >= RUN_GROWTH * len(changes):

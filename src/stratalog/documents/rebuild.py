@@ -183,7 +183,7 @@ class Rebuild:
         state = _start(log, chunks)
         self._start, self._base = state.version, base_digest(tree_roots(state))
         self.base: Roots = state.roots
-        """The roots of the snapshot below the first state."""
+        """The roots of the first state's snapshot."""
 
         self.state: State | None = state
         self.version, self.hash = state.version, state.hash
@@ -269,7 +269,7 @@ def _compare(state: State, snapshot: Snapshot) -> None:
                 rebuilt=ours.hex(),
             )
     if rebuilt != stored:
-        raise Corrupt("a snapshot's client numbers contradict its log", version=state.version)
+        raise Corrupt("a snapshot's roots contradict its log", version=state.version)
 
 
 def _compare_hash(version: int, computed: bytes, stored: bytes) -> None:

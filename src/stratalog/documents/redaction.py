@@ -28,8 +28,8 @@ def redact(document: Document, version: int) -> list[int]:
     The version's time, author and hash stay. The newest state must no longer hold a value of the version, and no fork
     may hold the version. The function first makes a snapshot of the newest version, and compares it with the log and
     with storage. Then it deletes the snapshots that hold a value of the version. From the version to the next snapshot
-    `Document.at` raises Redacted. `Document.history` raises Redacted at the version. `Document.versions` yields the
-    version without mutations.
+    `Document.at` raises Redacted. `Document.history` yields the version's change of a key without its value.
+    `Document.versions` yields the version without mutations.
 
     Raises RedactionRefused: the entry is unchanged, and the message names the remedy. Raises NotFound,
     VersionForgotten. Raises Corrupt if the log or the new snapshot is damaged: the entry is unchanged. Raises
@@ -71,7 +71,7 @@ def redact(document: Document, version: int) -> list[int]:
 
 
 def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
-    """Make a snapshot of the newest version that holds no value of ``version``, and prove it.
+    """Make a snapshot of the newest version, and prove it. The snapshot holds no value of ``version``.
 
     The proof rebuilds the state from the log and reads the snapshot back from storage. Raises RedactionRefused if
     the document still holds a value of ``version``, Corrupt, Unavailable.

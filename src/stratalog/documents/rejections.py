@@ -118,7 +118,7 @@ def require_intact_letter(letter: str, rejection: RejectedMutation) -> None:
 
 
 def write_rejection(index: Index, letter: str, rejection: RejectedMutation) -> None:
-    """Replace the record of a rejected mutation. Raises the errors of ``Index.commit``."""
+    """Store a letter. An earlier letter of the same id is replaced. Raises the errors of ``Index.commit``."""
     index.commit([_put(letter, rejection)])
 
 

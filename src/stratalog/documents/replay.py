@@ -1,4 +1,4 @@
-"""Replay: run a fork's own mutations again on another base, and report the differences.
+"""Replay: run a fork's own mutations again on another document, and report the differences.
 
 A merge is a replay that commits. The merge commits the mutations under one client per fork, numbered in the fork's
 order and with their origin. So a merge that is repeated, or resumed after a crash, applies nothing twice. The target
@@ -28,7 +28,7 @@ from stratalog.protocol.messages import Mutation, Outcome
 __all__ = ["ReplayReport", "Replayed", "merge", "merge_client", "replay"]
 
 BATCH_MUTATIONS = 100
-"""The number of mutations that a merge commits as one entry."""
+"""A merge commits at most this many mutations as one entry."""
 
 
 class Replayed(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ def continues_merge(merged: ClientState, own: Sequence[_Own]) -> bool:
 
 
 class _Own(msgspec.Struct, frozen=True):
-    """A mutation of the fork that will run on another base, and its effects in the fork."""
+    """A mutation of the fork that will run on the target, and its effects in the fork."""
 
     mutation: Mutation
     version: int

@@ -1,4 +1,4 @@
-"""Rules: what an application decides about its documents."""
+"""Rules: an application's settings for its documents."""
 
 from __future__ import annotations
 

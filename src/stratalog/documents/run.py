@@ -306,7 +306,7 @@ def _reason(exc: Exception) -> str:
 
 
 def _line_of(exc: Exception) -> str:
-    """Return the line of the mutator, or of its call if the mutator did not begin. A traceback begins at the call."""
+    """Return the line in the mutator at which it failed; or the line of its call, if the mutator did not begin."""
     call = exc.__traceback__
     assert call is not None, "the exception was raised"
     line = call.tb_next or call

@@ -61,15 +61,15 @@ class SnapshotSchedule:
     def take(self, version: int | None = None) -> int:
         """Make the snapshot of a version (the newest, if None) unless it exists; return the version.
 
-        If the base of the snapshot is deleted twice meanwhile, no snapshot is made. Raises the errors of
-        `StateCache.at` and `take_snapshot`: the snapshot may or may not exist then.
+        If the state's former snapshot is deleted twice meanwhile, no snapshot is made. Raises the errors of
+        `StateCache.at` and `take_snapshot`: the new snapshot may or may not exist then.
         """
         with self._lock:
             state = self._states.at(version)
             taken = take_snapshot(self.log, state)
             if not _is_made(taken):
-                # The base of the state was deleted meanwhile, or the newest version is forgotten since a newer one
-                # exists. Load the state again, on a snapshot that exists.
+                # The state's former snapshot was deleted meanwhile, or the floor rose above the state. Load the state
+                # again, on a snapshot that exists.
                 self._follow(taken)
                 state = self._states.at(version)
                 taken = take_snapshot(self.log, state)
@@ -158,7 +158,7 @@ class SnapshotSchedule:
         return pause is not None and pause[0].age_seconds() < pause[1]
 
     def _follow(self, taken: State) -> None:
-        """Move the held state onto the snapshot. If none was made, its base is gone: drop a held state on that base."""
+        """Move the held state onto the new snapshot. If none was made, drop a held state on the former snapshot."""
         if not _is_made(taken):
             self._states.drop_base(taken.snapshot_version)
             return
@@ -166,5 +166,5 @@ class SnapshotSchedule:
 
 
 def _is_made(taken: State) -> bool:
-    """Return whether the snapshot exists. If its base was gone, `take_snapshot` made none and returned its argument."""
+    """Return whether the snapshot exists. If `take_snapshot` made none, it returned its argument unchanged."""
     return taken.snapshot_version == taken.version

@@ -37,7 +37,7 @@ LOOKS_MAX = 4
 
 
 def load_state(log: Log, chunks: Chunks, at: int, head: Head | None = None) -> State:
-    """Return the state at ``at``, from the newest snapshot up to ``at`` and later entries.
+    """Return the state at ``at``, from the newest snapshot at or below ``at`` and the entries after the snapshot.
 
     ``head`` is a head at or above ``at``; by default the newest head known.
 

@@ -109,13 +109,13 @@ class State:
     def at_snapshot(
         cls, chunks: Chunks, version: int, hash: bytes, roots: Roots, is_retained: Callable[[int, int], bool] = _always
     ) -> State:
-        """Return the state of a snapshot. By default, nothing can delete its blobs while the state is in use."""
+        """Return the state of a snapshot. The default assumes that no process deletes its blobs during the use."""
         layers = (Layer(roots.content), Layer(roots.clients), Layer(roots.tombstones))
         return cls(chunks, version, hash, version, roots, layers, is_retained)
 
     @property
     def order(self) -> int:
-        """The order of a cookie of this version. It grows with each version, above all orders of lost branches."""
+        """The order of a cookie of this version. It grows with each version, and is above those of lost branches."""
         return self.version + self.orders[0]
 
     def slot(self, key: str) -> Slot | None:
@@ -125,7 +125,7 @@ class State:
     def value(self, slot: Slot, values: Values) -> bytes:
         """Return the canonical bytes of the value in a slot of this state.
 
-        Raises Corrupt if the value is damaged or missing, and Unavailable if the version is forgotten, too.
+        Raises Corrupt if the value is damaged or missing; but Unavailable if the version is forgotten meanwhile.
         """
         try:
             return values.load(slot.value)
@@ -141,7 +141,7 @@ class State:
             yield from self.content.scan(self.chunks, prefix, after)
 
     def count(self) -> int:
-        """Return the number of keys of the content. Reads a few nodes, and a leaf for each key that changed lately."""
+        """Return the number of keys. Reads a few nodes, and a leaf for each key changed since the snapshot."""
         with reading_chunks(self):
             return self.content.count(self.chunks)
 

@@ -26,7 +26,7 @@ append              group commits, and the entries of a batch
 contention          an estimate of the other writers: whether to read before a put, and how long to back off
 commit              a commit whose unknown outcome is resolved
 reader              bounded reads across segments and archives
-retained_entries    reading of the entries above the floor, also while the floor rises
+retained_entries    reads of the entries above the floor, also while the floor rises
 lifecycle           creation, forks and deletion
 snapshots           snapshot records by version
 app_snapshots       an application's snapshots, in parts that several versions share
@@ -35,7 +35,7 @@ archive             a sealed segment as one body
 base                the snapshot that replaces forgotten history
 callbacks           the functions that a long operation calls between its steps
 retention           archiving, forgetting and freeing of segments
-marks               the times of marks: whether marked items may be freed
+marks               whether items that were marked for freeing may be freed by now
 usage               the measured storage of an organisation
 admission           admission of writes within the quotas of organisations
 scrub_record        the position of the blob scrub, and the result of its last complete pass over all blobs

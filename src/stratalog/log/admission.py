@@ -1,10 +1,10 @@
 """Admission: refuses writes that would exceed a quota of their organisation.
 
 A process compares a quota with the measured usage plus its own sum: the amounts that the process has admitted since the
-measurement began. It reads the measurement every `USAGE_READ_SECONDS`. The process does not count the amounts that
-other processes admit meanwhile. Writers can therefore exceed a quota by those amounts until the next measurement.
-Amounts that the process admits while a measurement runs may be part of the measurement and of the process's own sum.
-These amounts count twice until the next measurement.
+measurement began. Before a write it reads the measurement again if its last read is `USAGE_READ_SECONDS` old. The
+process does not count the amounts that other processes admit meanwhile. Writers can therefore exceed a quota by those
+amounts until the next measurement. Amounts that the process admits while a measurement runs may be part of the
+measurement and of the process's own sum. These amounts count twice until the next measurement.
 
 An organisation without quotas costs neither a read nor memory.
 """
@@ -169,7 +169,7 @@ class Admission:
         return account
 
     def _make_room(self, newest: str) -> None:
-        """Evict the least recently used empty account other than ``newest``, or without one, the least recently used.
+        """Evict an empty account other than ``newest``, or if there is none, any account: the least recently used one.
 
         Callers may invent organisation names. The account of an invented name is empty, so it is evicted before
         accounts with amounts.

@@ -58,7 +58,10 @@ class AppBases:
         self._log = log
 
     def find(self, version: int) -> Snapshot | None:
-        """Return the newest snapshot above the floor and at or below ``version`` that reads back with all parts."""
+        """Return the newest snapshot above the floor and at or below ``version`` that reads back with all parts.
+
+        In a fork, a snapshot below the version of the fork is no base.
+        """
         self.damages = []
         while (snapshot := self._newest(version)) is not None:
             damage = self._damage(snapshot)
@@ -71,7 +74,7 @@ class AppBases:
         return None
 
     def _newest(self, version: int) -> Snapshot | None:
-        """Return the newest snapshot at or below ``version`` if it is above the floor.
+        """Return the newest snapshot at or below ``version``; None if it is too old to be a base, see `find`.
 
         The floor is read after the snapshot, so that a floor that rises meanwhile counts.
         """

@@ -112,7 +112,7 @@ class BlobBatch:
             self._put_ahead(bodies)
 
     def refresh(self) -> bool:
-        """Before the commit is sent, put the blobs ahead again if they are old enough to be collected.
+        """Before the commit is sent, put again the blobs that were put ahead, if they are old enough to be collected.
 
         Tries once. Returns whether the blobs were put. Raises Unavailable if a put fails: no item names the blobs yet.
         """
@@ -127,7 +127,7 @@ class BlobBatch:
         return True
 
     def renew(self) -> None:
-        """After the answer, put the blobs ahead again if they are too old by now. Retries a failed put.
+        """After the answer, put again the blobs that were put ahead, if they are too old by now. Retries a failed put.
 
         Without `renew` a committed item could name missing blobs. Raises OutcomeUnknown if the retries fail.
         """

@@ -24,7 +24,7 @@ __all__ = ["ConditionalAppend"]
 
 
 class _Head(Protocol):
-    """The newest entry, as it was when ``seen`` was taken."""
+    """The newest entry, read or written after ``seen`` was taken."""
 
     @property
     def seen(self) -> Observation: ...

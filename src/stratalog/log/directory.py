@@ -80,7 +80,7 @@ def list_directory(
 ) -> Iterator[Listing]:
     """Yield the lines of a shelf whose ids follow ``after`` and begin with ``prefix``.
 
-    The lines come in UTF-8 order of the ids, by pages. Raises Corrupt at a damaged line; `list_ids` passes over it.
+    The lines come in UTF-8 order of the ids, by pages. Raises Corrupt at a damaged line; `list_ids` yields its id.
     """
     start = max(id_sort(text, what) if text else "" for text, what in ((after, "after"), (prefix, "prefix")))
     shards = [

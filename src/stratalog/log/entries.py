@@ -127,7 +127,7 @@ def encode_events(events: Sequence[Event], *, checked: bool = False) -> bytes:
 
 
 def inline_body(body: bytes) -> tuple[str, bytes]:
-    """Return the tag of a codec and ``body`` in this codec, compressed if that saves bytes."""
+    """Return the tag of a codec, and ``body`` in this codec. A long body is compressed, if that saves bytes."""
     if len(body) >= COMPRESS_BYTES_MIN and len(packed := compress(body)) < len(body):
         return ZSTD.tag, packed
     return PLAIN.tag, body

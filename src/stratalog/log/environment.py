@@ -35,7 +35,8 @@ class LogSettings(CheckedStruct, frozen=True, kw_only=True):
     segment_entries_target: int = 10_000
     """A segment is sealed once it has this many entries.
 
-    In a log with state, the segment must also have a snapshot. Otherwise it is sealed at twice as many entries.
+    In a document, and in any log of another kind than ``log``, the segment must also have a snapshot. Without a
+    snapshot it is sealed at twice as many entries.
     """
 
     snapshot_entries_interval: int = 500
@@ -45,7 +46,7 @@ class LogSettings(CheckedStruct, frozen=True, kw_only=True):
     """A larger compressed body of an entry or record is stored as a blob. A smaller body costs less in the index."""
 
     append_seconds_max: float = 10.0
-    """The time for which an append retries under contention or while the index is unavailable."""
+    """The time for which an append or another write retries under contention or while the index is unavailable."""
 
     append_backoff_seconds_first: float = 0.002
     append_backoff_seconds_max: float = 1.0

@@ -1,6 +1,6 @@
 """Family members: the item of each log in its family, with the log's depth.
 
-A log that forks no other log has depth 0. A fork is deeper than its parent. So a reader that sorts the members by depth
+A log that is not a fork has depth 0. A fork is deeper than its parent. So a reader that sorts the members by depth
 reads the references of a log before those of its forks.
 """
 
@@ -33,8 +33,8 @@ def depth_of(member: Item) -> int:
 def minimal_depths(record: NameRecord) -> list[tuple[str, int]]:
     """Return the ancestors of a log, then the log: the prefix of each, and the least depth that its ancestors require.
 
-    The lineage alone decides, so the result is the same whichever members are stored. No log has a lower depth: a fork
-    that forgot its ancestors keeps its depth, so this fork and its own forks are only deeper than required.
+    The result depends on the lineage alone, not on the stored members. No stored depth is lower. A fork that forgot its
+    ancestors keeps its depth, so this fork and its own forks may be deeper than required.
     """
     prefixes = [*(parent.prefix for parent in record.lineage), record.prefix]
     return [(prefix, depth) for depth, prefix in enumerate(prefixes, 0 if prefixes[0] == record.owner else 1)]

@@ -43,7 +43,10 @@ def read_log_floor(index: Index, record: NameRecord) -> LogFloor:
 
 
 def _floor_of_ancestor(index: Index, parent: Parent, before: int) -> LogFloor:
-    """Return the floor in an ancestor's name record. The record of a deleted log stays until a new log has the name."""
+    """Return the floor in an ancestor's name record, or if a new log has the name, the floor by its segments.
+
+    The name record of a deleted log stays until a new log has the name.
+    """
     record = read_name(index, parent.organisation, parent.name)
     if record is not None and record.incarnation == parent.incarnation:
         return LogFloor(record.floor, record.floor_hash)
@@ -53,11 +56,11 @@ def _floor_of_ancestor(index: Index, parent: Parent, before: int) -> LogFloor:
 def _floor_of_segments(index: Index, parent: Parent, before: int) -> LogFloor:
     """Return the oldest version that an ancestor without a name record keeps of its versions after ``before``.
 
-    A floor within a segment is named by the segment's record: the deletion of the log has written it, see
-    `floor_named`. Otherwise the floor follows from the segments. The record of a forgotten segment is deleted once its
-    entries are freed. Every entry above the forgotten segments is stored. The floor of an ancestor with state is its
-    first snapshot at or above the last forgotten version. Without state the floor is the first entry kept: no record
-    has the hash of the version before it.
+    If the floor is within a segment, the record of the segment names the floor; see `floor_named`. Otherwise the floor
+    follows from the segments. The record of a forgotten segment is deleted once its entries are freed. Every entry
+    above the forgotten segments is stored. The floor of an ancestor with state is its first snapshot at or above the
+    last forgotten version. Without state the floor is the first entry kept: no record has the hash of the version
+    before it.
     """
     segments = list(takewhile(lambda segment: segment.first <= parent.version, list_segments(index, parent.prefix)))
     forgotten = before

@@ -19,11 +19,11 @@ from stratalog.ports.stored_attributes import Time, read_attributes
 __all__ = ["LOOKS_MAX", "Head", "find_head", "first_head", "follow_head", "head_rank"]
 
 LOOKS_MAX = 3
-"""How often a read begins again that took longer than the observation rule allows."""
+"""The number of tries of a read. A try that took longer than the observation rule allows is repeated."""
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """The end of a log as it was when ``seen`` was taken: the last version, its segment and its time."""
+    """The end of a log, read or written after ``seen`` was taken: the last version, its segment and its time."""
 
     version: int
     segment: int

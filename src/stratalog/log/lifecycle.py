@@ -255,8 +255,9 @@ def _create(
 def _depth(environment: Environment, source: NameRecord | None, record: NameRecord) -> int:
     """Return the depth of a new log in its family: 0 without ``source``, else one more than the depth of ``source``.
 
-    The collector reads the references of a log before the references of its forks. If the family has lost ``source``
-    as a member, the function returns the minimal depth: a repair gives ``source`` a smaller one.
+    The collector reads the references of logs in order of depth, so those of a log before those of its forks. If the
+    item of ``source`` in the family is lost, the function returns the minimal depth. A repair of this item gives
+    ``source`` a smaller depth.
     """
     _, depth = minimal_depths(record)[-1]
     if source is None:
@@ -295,7 +296,8 @@ def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord
 def _lineage(index: Index, source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:
     """Return a fork's ancestors: the ancestors of ``source``, and ``source`` if it has own versions up to ``at``.
 
-    A log may have the base of its history at its own fork version. Then a fork of this version needs only this log.
+    At the version at which ``source`` itself was forked, ``source`` may have the base of its history. A fork of this
+    version then needs no other ancestor than ``source``.
     """
     own = Parent(source.organisation, source.name, source.incarnation, at, hash)
     if source.lineage and source.lineage[-1].version == at:
@@ -307,11 +309,11 @@ def _lineage(index: Index, source: NameRecord, at: int, hash: bytes) -> tuple[Pa
 
 
 def _pin(source: NameRecord, record: NameRecord) -> list[Write]:
-    """Return the writes that pin the fork's version at every ancestor, and fail if the source has changed.
+    """Return the writes that pin a version of every ancestor for the fork. They fail if the source has changed.
 
-    The commit raises the revision of the source's name record. So no process can commit a floor that it chose from an
-    older read of the pins. The record of an older ancestor need not change: the source already pins that ancestor at
-    the same version.
+    The pinned version is the newest version that the fork reads from the ancestor. The commit raises the revision of
+    the source's name record. So no process can commit a floor that it chose from an older read of the pins. The record
+    of an older ancestor need not change: the source already pins that ancestor at the same version.
     """
     pins: list[Write] = [pin_put(parent.prefix, Pin(parent.version, record.prefix)) for parent in record.lineage]
     return [*pins, name_put(msgspec.structs.replace(source, revision=source.revision + 1))]

@@ -89,7 +89,8 @@ class Log:
 
         - ``expected``: write the entry only as version ``expected`` + 1.
         - ``write_id``: an id that the caller chooses. A repeated call with the same id and ``expected`` returns the
-          entry of the first call. The id is bound to the events and the principal, not to the time or the ``author``.
+          entry of the first call. Without ``expected``, a repeated call appends again. The id is bound to the events
+          and the principal, not to the time or the ``author``.
         - ``author``: the name to show. ``principal``: the id of the principal who asks for the entry.
         - ``salt``: the salt that an imported entry had before its import.
         - ``blob_batch``: the blobs that the events refer to, written to the batch before the call. If the answer comes
@@ -137,8 +138,9 @@ class Log:
     def is_behind(self) -> bool:
         """Return whether other processes have probably appended since this process last read the head or wrote.
 
-        The result is a guess without a read. `append` makes the same guess. Some callers must read the log before they
-        can compute the events to append. The guess saves these callers an append that would lose the race.
+        The result is a guess without a read, and True before the first read. `append` makes the same guess. Some
+        callers must read the log before they can compute the events to append. The guess saves these callers an append
+        that would lose the race.
         """
         return self._appender.is_behind()
 
@@ -212,7 +214,7 @@ class Log:
     def next_stored(self, version: int, upto: int) -> int:
         """Return the next version after ``version`` that may be stored; ``upto`` + 1 if none up to ``upto`` may be.
 
-        A verification calls this method at a missing version, so as not to ask for each version of a gap. Raises
+        A verification calls this method at a missing version, so that it need not read each version of a gap. Raises
         Corrupt.
         """
         check_version(version)
@@ -236,7 +238,6 @@ class Log:
         After the call the entry has ``redacted`` set and no events. The call deletes the app snapshots of this and
         later versions, and returns the versions of these snapshots. Works only on logs of the kind ``log``; for a
         document use `stratalog.redact`. Raises RedactionRefused (nothing was written), NotFound, VersionForgotten.
-
         Raises ContentionError, Unavailable or OutcomeUnknown: the entry may be erased, and the next call resumes.
         """
         self.check_redactable(version)
@@ -311,7 +312,7 @@ class Log:
         return app_snapshot_at(self.snapshot_at(at))
 
     def read_snapshot(self, app_snapshot: AppSnapshot) -> Iterator[bytes]:
-        """Yield the verified parts in order. Raises Corrupt; VersionForgotten if the snapshot is deleted meanwhile."""
+        """Yield the verified parts in order. Raises Corrupt; VersionForgotten or Unavailable for a deleted snapshot."""
         return read_app_snapshot(self.environment, self.record.owner, app_snapshot, self.floor)
 
     def hash_at(self, version: int) -> bytes:
@@ -337,9 +338,9 @@ class Log:
         self._hashes[version] = hash
 
     def _is_followed_at(self, version: int, time_ms: int) -> bool:
-        """Return whether a segment that begins after ``version`` existed at ``time_ms``.
+        """Return whether a segment that begins right after ``version`` existed at ``time_ms``.
 
-        ``version`` is then not newer than ``time_ms``. In a fork this is the time at which the fork was made.
+        If so, ``version`` was created by then. A fork's first own segment exists since the fork was made.
         """
         _, prefix = self._reader_of(version + 1)
         segment = segment_holding(self.environment.index, prefix, version + 1)
@@ -353,14 +354,13 @@ class Log:
         try:
             return self.entry(version).hash
         except VersionForgotten:
-            # The entry at a floor may be forgotten with its segment, and the floor may have risen since this handle
-            # read it.
+            # The entry of a floor may be forgotten, and the floor may have risen since this handle read the floor.
             if hash := self._hash_at_floor(version):
                 return hash
             raise
 
     def _hash_at_floor(self, version: int) -> bytes:
-        """Read the floor. Return its hash if ``version`` is the floor; ``b""`` if only the entry stores the hash."""
+        """Read the floor. Return its hash if ``version`` is the floor, and the hash is stored with it; else ``b""``."""
         floor = self._read_floor()
         return floor.hash if version == floor.version else b""
 
@@ -387,7 +387,7 @@ class Log:
         return self._reader_of(version)[0].entry_as_stored(version)
 
     def _segment_ready(self, head: Head) -> bool:
-        """Return whether the current segment may be sealed. The segment of a log with state must have a snapshot."""
+        """Return whether the current segment may be sealed: with a snapshot, or in a log of the kind ``log``."""
         if self.record.kind == "log":
             return True
         snapshot = newest_snapshot(self.environment.index, self.record.prefix, head.version)

@@ -20,6 +20,6 @@ def is_mark_ahead(clock: Clock, marked_ms: int) -> bool:
     """Return whether a mark is so far in the future that a clock was wrong when the mark was made.
 
     Such a mark proves nothing about its age: it may be a second old. So its items are marked again, and freed later.
-    With a smaller lead the items are freed once the time of the mark has come, and the grace period is over.
+    A mark that is ahead by less stays. Its items are freed once `free_time_reached` holds for the time of the mark.
     """
     return marked_ms - clock.wall_ms() > AHEAD_MS_MIN

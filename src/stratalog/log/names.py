@@ -44,6 +44,8 @@ class Parent(msgspec.Struct, frozen=True, array_like=True):
 class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The item under the name of a log. It changes on roll-over, deletion, redaction, a raised floor and a fork.
 
+    The sweep also changes it, if a wrong clock dated the deletion.
+
     The record of a new log replaces the record of a deleted log of the same name.
     """
 

@@ -63,9 +63,9 @@ def pin_of(item: Item) -> Pin:
 
 
 def listed_pins(line: Item) -> list[tuple[str, Pin]]:
-    """Return the pins of a deleted log, each after the ancestor's prefix: its line for the sweep names them.
+    """Return (the ancestor's prefix, the pin) for each pin of a deleted log. ``line`` lists the log for the sweep.
 
-    Raises Corrupt if the line does not name them.
+    Raises Corrupt if the line does not name the pins.
     """
     words = str(required(line, "l")).split()
     if len(words) % 2 or not all(map(is_decimal, words[1::2])):

@@ -66,7 +66,8 @@ def plan_append(
         version += 1
         before = pending.hash_after(before, version, created_ms)
         hashes.append(before)
-        # The hash comes first, so that SQLite finds it without decoding the item; see `backends/sqlite.py`.
+        # The hash comes first, so that a database in SQL finds it without decoding the item; see
+        # `backends/item_rows.py`.
         attributes = {"h": before, "c": created_ms, **pending.attributes}
         writes.append(Put(Item(partition, number(version), attributes), _ABSENT))
         if pending.blobs:

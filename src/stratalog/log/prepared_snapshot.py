@@ -61,7 +61,8 @@ class PreparedSnapshot:
         if blob_batch is not None:
             raise Invalid("an append with a snapshot takes no other batch of blobs")
         if self._base is not None and self._base.version > expected:
-            # The append fails, or finds its entry written before. Its commit must not check and put one key.
+            # The log is past ``expected``. So the append raises VersionConflict, or finds that an earlier call wrote
+            # the entry. If it sends a commit first, that commit must not both check and put the same key.
             self._is_base_gone = True
 
     def writes(self, version: int, created_ms: int, hash: bytes) -> list[Write]:

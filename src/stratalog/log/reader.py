@@ -91,7 +91,10 @@ class Reader:
             version = yield from self._run(version + 1, upto, head)
 
     def _run(self, first: int, upto: int, head: Head | None) -> Run:
-        """Yield the entries from ``first`` to the end of their segment, at least one entry. Return the last version."""
+        """Yield the entries from ``first`` to ``upto`` or the end of their segment. Return the last yielded version.
+
+        Yields at least one entry.
+        """
         if head is not None and first >= head.segment and not _outdated(head.seen):
             return (yield from self._from_index(head.segment, first, upto, head.seen))
         seen = Observation(self._environment.clock)
@@ -170,7 +173,10 @@ class Reader:
         raise NotFound("version not found", prefix=self._prefix, version=version)
 
     def _segment(self, version: int) -> Segment:
-        """Return the segment of a version that exists. Raises VersionForgotten, and Corrupt above the floor."""
+        """Return the segment of a version that exists.
+
+        If the segment is missing or forgotten, raises VersionForgotten for a version up to the floor, else Corrupt.
+        """
         segment = segment_holding(self._environment.index, self._prefix, version) if version > 0 else None
         if segment is None or (segment.marked_ms and (segment.archive is None or version > segment.last)):
             forgotten = VersionForgotten("the version is no longer kept", prefix=self._prefix, version=version)

@@ -144,8 +144,8 @@ def retire_snapshots(
 ) -> None:
     """Delete snapshots and add their versions to ``retired``. The collector frees the blobs that only they used.
 
-    Raises ConditionFailed if the name record has changed since ``record`` was read. A snapshot may have become the base
-    of a floor or of a fork. Some of the snapshots may already be deleted; ``retired`` has the versions of these.
+    Raises ConditionFailed if the name record has changed since ``record`` was read: a snapshot may be the base of a
+    floor or of a fork by now. The snapshots before it are then deleted, and ``retired`` has their versions.
     """
     for snapshot in snapshots:
         deletion = Delete(snapshots_partition(snapshot.prefix), number(snapshot.version))
@@ -164,7 +164,7 @@ def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:
 def _without(
     environment: Environment, record: NameRecord, segment: Segment, version: int, blob_batch: BlobBatch
 ) -> Segment | None:
-    """Return the segment with a new archive, in which the entry is erased; None if the archive has erased it before."""
+    """Return the segment with a new archive, in which the entry is erased; None if it is erased already."""
     items = open_archive(environment, record.prefix, record.owner, segment)
     position = version - segment.first
     if "d" in items[position].attributes:

@@ -1,4 +1,4 @@
-"""Reading of what retention kept: from the floor on, also if the floor rises meanwhile."""
+"""Reads the entries above the floor, also if the floor rises meanwhile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_retained(log: Log, upto: int | None = None) -> Iterator[Entry]:
     """Yield the entries above the floor up to ``upto`` (the head, if None), in order.
 
     If the floor rises before the first entry is read, the entries begin above the new floor. Raises VersionForgotten if
-    it rises above a later entry, and the errors of `Log.read`.
+    the floor rises above a later entry before that entry is read. Also raises the errors of `Log.read`.
     """
 
     def begun(floor: int) -> Iterator[Entry]:

@@ -117,10 +117,11 @@ def raise_floor(log: Log, version: int) -> int:
 def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
     """Raise the floor to a base from ``prove``, as `raise_floor` does. Packages that store states of logs call this.
 
-    ``prove`` makes or finds a snapshot at or below a given version, and reads the snapshot back from storage. The
-    snapshot stays a valid base while the floor and the pins are unchanged, however often the log rolls over. ``prove``
-    returns None if the floor must stay. ``prove`` may raise Corrupt, NotFound or Unavailable. If another process has
-    raised the floor meanwhile, this function drops the error and tries again. Otherwise it raises the error.
+    ``prove`` is None for a log that needs no base. Otherwise it makes or finds a snapshot at or below a given version,
+    and reads the snapshot back from storage. The snapshot stays a valid base while the floor and the pins are
+    unchanged, however often the log rolls over. ``prove`` returns None if the floor must stay. ``prove`` may raise
+    Corrupt, NotFound or Unavailable. If another process has raised the floor meanwhile, this function drops the error
+    and tries again. Otherwise it raises the error.
     """
     if check_version(version) > log.head().version:
         raise NotFound("version not found", log=log.record.name, version=version)
@@ -128,7 +129,7 @@ def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
 
 
 class _Raising:
-    """Raises the floor once: reads floor and pins, finds a base, and commits. A lost race repeats only the commit."""
+    """Raises the floor once. After a lost race it reads and commits again, with the same base if this still fits."""
 
     def __init__(self, log: Log, version: int, prove: Prove | None) -> None:
         self._log = log
@@ -220,7 +221,7 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 def pinned_floor(index: Index, prefix: str, version: int) -> int:
-    """Return the highest floor up to ``version`` that the oldest pin of a fork allows."""
+    """Return the highest floor up to ``version`` that the lowest pin of a fork allows."""
     pin = lowest_pin(index, prefix)
     return min(version, pin.version) if pin else version
 
@@ -229,12 +230,12 @@ def free_segments(log: Log, stop: Stop = never, report: Report = quiet) -> int:
     """Delete the entries of due segments from the index; return the number of segments. An interrupted call can resume.
 
     A segment is due some time after its mark; see `is_due`. A mark of a clock that was far ahead is made again. Before
-    it deletes entries, the function reads their archive back from storage, or the base at the floor. Either may be
-    damaged by now. The function makes a damaged archive again from the entries. It calls ``stop`` before each segment,
-    and ``report`` with 1 after it.
+    it deletes archived entries, the function reads their archive back from storage; before forgotten entries, the base
+    at the floor. Either may be damaged by now. The function makes a damaged archive again from the entries. It calls
+    ``stop`` before each due segment, and ``report`` with 1 after it.
 
-    Raises Corrupt if an archive cannot be made again, after all other segments. If the base does not read back, no
-    forgotten segment is freed. Raises Invalid for a document, Unavailable.
+    Raises Corrupt, after all other segments, if an archive cannot be made again or the base does not read back. Without
+    the base no forgotten segment is freed. Raises Invalid for a document, Unavailable.
     """
     if log.record.kind == "document":
         raise Invalid("use Document.free_segments for a document", log=log.record.name)

@@ -52,9 +52,10 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the segment's entries are deleted from the index."""
 
     base: int = 0
-    """The floor, if a rise of the floor made this the first kept segment, and this was not the log's last segment.
+    """A floor of the log in this segment, or just before its first version; 0 if no floor was recorded here.
 
-    The deletion of a log stores the floor in the segment that contains it, also in the last segment. Otherwise 0.
+    A rise of the floor records it in the segment of the next version, except in the log's last segment. The deletion of
+    a log records the floor in the segment that contains it, also in the last segment.
     """
 
 

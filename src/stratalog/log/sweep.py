@@ -86,12 +86,15 @@ def sweep_deleted(
 
 
 def _waits_ms(gone: Item) -> int:
-    """Return for how long a line may be listed before the time that it has."""
+    """Return by how many milliseconds the time of a line may be after the time at which the line was written.
+
+    A restoration lists its unfinished copy with a time in the future. The sweep leaves the copy alone until then.
+    """
     return UNKNOWN_OWNER_SECONDS_MAX * 1000 if UNNAMED in gone.attributes else 0
 
 
 def _list_again(environment: Environment, gone: Item) -> None:
-    """List the incarnation as deleted now: the clock was far ahead that listed it. A name record has the same time."""
+    """List the incarnation as deleted now, since the clock that listed it was far ahead. Also set its name record."""
     index, now_ms = environment.index, environment.clock.wall_ms()
     listed = {**gone.attributes, "m": now_ms + _waits_ms(gone)}
     writes: list[Write] = [Put(Item(gone.partition, gone.sort, listed), Equals("m", gone.attributes["m"]))]

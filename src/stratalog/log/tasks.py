@@ -87,7 +87,8 @@ class BackgroundTasks:
     def wait(self) -> None:
         """Wait for all work that has begun."""
         with self._lock:
-            threads = [thread for thread in self._threads if thread.is_alive()]  # no other can be joined
+            # A thread that could not start cannot be joined.
+            threads = [thread for thread in self._threads if thread.is_alive()]
         for thread in threads:
             thread.join()
 

@@ -40,12 +40,12 @@ FindingKind = Literal["altered", "missing", "disordered"]
 DAMAGE_ERRORS = (Corrupt, NotFound, Invalid, LimitExceeded)
 """The errors that a read of damaged data can raise.
 
-A value of another type is Corrupt too. So an error of Python is a fault of the code that reads or visits an entry, and
-no damage.
+A stored value of an unexpected type raises Corrupt too. So another error, such as Python's TypeError, is a fault of the
+code that reads or visits an entry, not damage.
 """
 
 INTACT_ERRORS = (VersionForgotten, Unsupported)
-"""The errors among `DAMAGE_ERRORS` that a read of intact data raises."""
+"""Subclasses of `DAMAGE_ERRORS` that a read of intact data may raise. They are not damage."""
 
 SEARCHES_MAX = 20
 """The limit of searches for misplaced links in one walk. Each search hashes every link of the history."""
@@ -105,7 +105,7 @@ class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
 
     origin: str
     start: int
-    """The floor, or 0 without a floor."""
+    """The version before the first verified version: the floor of a log, the version before a record's floor, or 0."""
 
     version: int
     hash: bytes
@@ -124,7 +124,9 @@ def verify_log(
     progress: Callable[[int], None] | None = None,
     visit: Callable[[Entry], None] = lambda entry: None,
 ) -> ChainReport:
-    """Recompute a log's chain up to ``upto`` or the head. Reads every entry. ``log`` must have no upcasters.
+    """Recompute a log's chain from the floor to ``upto`` or the head. Reads every entry there.
+
+    ``log`` must have no upcasters.
 
     The function calls ``visit`` with each entry that it reads, in order. If it reads entries once more to explain a
     fault, it calls ``visit`` again.
@@ -148,8 +150,9 @@ def verify_log(
 def certain_part(report: ChainReport, before: int, floor: int) -> ChainReport | None:
     """Return the certain part of a report whose verification began with the floor ``before`` and ended with ``floor``.
 
-    Versions that were forgotten and freed meanwhile look like damage. A finding above the floor is damage. Return None
-    if all findings are below the floor.
+    If the floor has not risen, the whole report is certain. Otherwise, versions that were forgotten and freed meanwhile
+    look like damage, so only findings above ``floor`` are certain. Return None if there are findings, but none is
+    certain.
     """
     if floor == before or not report.findings:
         return report
@@ -164,7 +167,8 @@ def certain_part(report: ChainReport, before: int, floor: int) -> ChainReport | 
 def check_upto(log: Log, upto: int | None, start: int) -> None:
     """Check that a verification that begins at the version ``start`` can end at ``upto``.
 
-    Raises VersionForgotten if ``upto`` is below the floor, and Invalid if it is before the fork point.
+    Raises VersionForgotten if ``upto`` is below the floor. Raises Invalid if ``upto`` is at or above the floor, but
+    before ``start``, as for a version of a fork's ancestor.
     """
     if upto is None or upto >= start:
         return
@@ -280,7 +284,7 @@ def damage_of(version: int, error: StratalogError, hash: bytes = b"") -> Damage:
 
 
 def _stored_hash(value: object) -> bytes:
-    """Return a hash of the index; empty, which is the hash of no version, for a damaged value of another type."""
+    """Return a stored hash. For a damaged value of another type return ``b""``, which is the hash of no version."""
     return value if isinstance(value, bytes) else b""
 
 

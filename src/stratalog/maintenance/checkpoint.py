@@ -174,7 +174,7 @@ def prove_descent(
     except NotFound as exc:
         return Descent(checkpoint, "contradicted", exc.message)
     chain = report.chain
-    # The first version that is verified does not follow from a damaged origin, or from a damaged hash at the floor.
+    # A damaged origin, or a damaged hash at the floor, causes a finding for the first version that is verified.
     first = chain.start + 1
     if chain.origin and chain.origin != checkpoint.origin and not _is_damaged(chain, first):
         return Descent(checkpoint, "contradicted", "the store holds another history, with another origin", report)

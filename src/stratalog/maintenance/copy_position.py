@@ -25,7 +25,7 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class SavedPosition:
-    """The position in the target of a copy.
+    """The position of a copy, saved in the copy's target.
 
     ``damages`` are the damaged blobs that the run has found until now. The saved position is never after an object with
     a damaged blob. So the run that resumes the copy finds the damage again.

@@ -138,7 +138,7 @@ def item_key(partition: str, sort: str) -> str:
 
 
 def entry_key(index: Index, record: NameRecord, version: int) -> str:
-    """Return the key of the item of a log's entry. A fork's older entries belong to the logs above the fork."""
+    """Return the key of the item of a log's entry. A fork's older entries belong to its ancestors."""
     owners = (parent.prefix for parent in record.lineage if version <= parent.version)
     prefix = next(owners, record.prefix)
     segment = segment_holding(index, prefix, version)

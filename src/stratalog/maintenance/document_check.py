@@ -64,13 +64,14 @@ class DocumentCheck:
         self._seen: set[bytes] = set()
         self._start = 0
         self.snapshots = 0
-        """The number of snapshots that equal the state rebuilt from the entries."""
+        """The number of intact snapshots. If the state of a snapshot's version was rebuilt, the snapshot equals the
+        state."""
 
         self.root = self.digest = ""
         """The root and the digest of the last version's content, in hex; empty until it is rebuilt."""
 
     def visit(self, entry: Entry) -> None:
-        """Read back the large values and arguments that an entry refers to, except recently read values."""
+        """Read back the large values and arguments that an entry refers to, except values found intact recently."""
         for stored in stored_values(entry.events, entry.version):
             for reading in self._values.read_back(stored):
                 if reading.damage is not None and reading.key:

@@ -264,7 +264,7 @@ class _Import:
         return self._name if level == len(boundaries) - 1 else f"{self._name}.ancestor-{level + 1}"
 
     def _fork(self, document: Document, state: State, name: str, header: _Header) -> tuple[Document, State]:
-        """Fork the log of the next level. An export has no creation times of the ancestors."""
+        """Fork the log of the next level. An export has the creation time of the last level alone."""
         if name == self._name:
             self._clock.say(header.created_ms)
         log = self._remember(fork_log(document.log, name, state.version))

@@ -43,7 +43,8 @@ class HistoryInspection(msgspec.Struct, frozen=True):
     """None if an error prevented the verification of the chain."""
 
     snapshots: int = 0
-    """The number of snapshots that equal the state rebuilt from the entries."""
+    """The number of intact snapshots. If the state of a snapshot's version was rebuilt, the snapshot equals the
+    state."""
 
     root: str = ""
     digest: str = ""

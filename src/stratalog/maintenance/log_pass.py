@@ -113,8 +113,8 @@ def _provable(log: Log, floor: int) -> int:
 
     If a log with app snapshots forgets versions, the versions that it keeps must begin with an app snapshot. So the
     floor is the newest app snapshot at or below ``floor``, or 0 if there is none. A document takes a base snapshot when
-    its floor rises; if it has no state of ``floor`` since a version was redacted, its floor is the newest snapshot
-    below. A log without snapshots needs no base.
+    its floor rises. If a redacted version leaves no state of ``floor``, the document's floor is the newest snapshot at
+    or below ``floor``. A log without snapshots needs no base.
     """
     is_document = log.record.kind == "document"
     if _has_state(log, floor) if is_document else log.snapshot_at(log.head().version) is None:

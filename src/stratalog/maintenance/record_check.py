@@ -65,7 +65,7 @@ def check_record(
 
 
 def _read_body(environment: Environment, name: Name, version: int, damages: DamageList) -> None:
-    """Add each damaged blob of a version's body, since the check of the chain reads a body only up to the first."""
+    """Add each damaged blob of a version's body. The check of the chain stops at the first damaged blob of a body."""
     item = environment.index.get(name.partition, number(version))
     if item is not None and "x" in item.attributes:
         _add_damaged_blobs(environment, name, decode_ref(item.attributes["x"]), damages, (version, version))

@@ -115,10 +115,10 @@ def repair_histories(
 ) -> None:
     """Repair several histories. Then repair again the histories that still have damage or were not read.
 
-    The repair of one log can make it possible to repair another log of the same family. The function adds each result
-    to ``results`` at once, so that a caller knows the results also after an error. With ``of_store`` the histories are
-    those of the store, and a log that was deleted since it was listed is skipped. Else a history that does not exist
-    raises NotFound.
+    The repair of one log can make it possible to repair another log of the same family. A dry run omits the second
+    repair. The function adds each result to ``results`` at once, so that a caller knows the results also after an
+    error. With ``of_store`` the histories are those of the store, and a log that was deleted since it was listed is
+    skipped. Else a history that does not exist raises NotFound.
     """
 
     def repair(history: HistoryName) -> None:

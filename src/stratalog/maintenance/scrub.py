@@ -20,7 +20,7 @@ __all__ = ["ScrubReport", "last_scrub_ms", "scrub"]
 
 DAY_MS = 86_400_000
 SHARE = 0.8
-"""The share of ``days`` that is left when a round may start, and the share of this time that the round is to take.
+"""A round may start when this share of ``days`` is left, and is planned to take this share of the time left.
 
 A round reads every blob once. The rest of the time is for late and failing passes.
 """

@@ -262,14 +262,14 @@ class _Copy:
         self._mirror.items(partition, sorted((waiting | swept).values(), key=_sort))
 
     def _list_for_sweep(self, organisation: str, name: str, prefix: str) -> None:
-        """List the target's log of this name as deleted, unless ``prefix`` is its prefix: it loses the name."""
+        """List the target's log of this name as deleted, since it loses the name, unless ``prefix`` is its prefix."""
         there = read_name(self._target, organisation, name)
         if there is not None and not there.deleted_ms and there.prefix != prefix:
             line = deleted_line(there, self._mirror.target.clock.wall_ms())
             self._mirror.put(line.partition, line.sort, line)
 
     def _has_segments(self, prefix: str) -> bool:
-        """Return whether the target has entries of the log. A log that it never had need not be copied to be swept."""
+        """Return whether the target has segments of the log. A deleted log that the target never had is not copied."""
         return next(self._target.query(segments_partition(prefix), limit=1), None) is not None
 
     def _copy_records(self, organisation: str, after: str) -> None:
@@ -362,7 +362,7 @@ class _Copy:
             last = last_item(self._target, partition)
             if last is not None and "d" not in ours.attributes:
                 there = self._source.get(partition, last.sort)
-                # The entries of a marked segment may be freed, also if its record does not tell.
+                # The entries of a marked segment may be freed, even if the segment's record does not show it yet.
                 if not (_continues(there, last) if there else required(ours, "m")):
                     raise _other("log", log.organisation, log.name)
 

@@ -1,5 +1,4 @@
-"""The contracts between Stratalog and its storage. No contract requires a certain vendor. The
-backends implement the contracts.
+"""The contracts between Stratalog and its storage. No contract requires a certain vendor. The backends implement them.
 
 Modules
 -------

@@ -163,8 +163,8 @@ class Index(Protocol):
 
         Raises ConditionFailed: nothing was written. The error contains the item at the key of each failed condition, as
         stored at the time of the commit.
-        Raises Unavailable, LimitExceeded, Invalid, Closed: nothing was written.
-        Raises OutcomeUnknown: either all writes or none took effect.
+        Raises Unavailable, LimitExceeded, Invalid, Closed, or Corrupt for a damaged item: nothing was written.
+        Raises OutcomeUnknown: all writes took effect, or none did. A commit without effect may still take effect later.
         """
         ...
 
@@ -173,7 +173,7 @@ class Index(Protocol):
 
         A writer that lost a race reads and commits inside the block, so it does not lose to the same busy writer again.
         The block's value is True if the index makes other writers wait, or has made the caller wait at the start.
-        Otherwise the value is False, the call costs nothing, and the caller backs off.
+        Otherwise the value is False, and the caller backs off.
 
         A turn does not exclude other writers: a condition of a commit inside the block may still fail. An index that
         makes other writers wait waits at most `TURN_WAIT_MS_MAX` for the turn. The other writers wait for the end of
@@ -252,7 +252,7 @@ def check_commit(
     blob_bytes_max: int = 0,
     encoded: Sequence[bytes] | None = None,
 ) -> None:
-    """Raise LimitExceeded or Invalid for a commit over the port's limits. Every backend calls this before it commits.
+    """Raise LimitExceeded or Invalid for a commit over the port's limits. Every backend checks this before it commits.
 
     If the backend has already encoded the attributes of each write's item as a MessagePack map, ``encoded`` contains
     these maps. The sizes of the maps can prove that a small commit is within the limits. This check takes a third of

@@ -88,9 +88,9 @@ class Queue(Protocol):
         ...
 
     def oldest_ms(self) -> int:
-        """Return a time, in milliseconds since 1970, before which the queue's messages and dead letters were not sent.
+        """Return a lower bound of the times at which the queue's messages and dead letters were sent.
 
-        The time is a lower bound: 0 if the queue cannot tell.
+        The bound is in milliseconds since 1970; 0 if the queue cannot tell.
         """
         ...
 
@@ -111,7 +111,7 @@ def check_send(group: str, bodies: Sequence[bytes]) -> None:
 
 
 def hidden_seconds(after_seconds: float) -> float:
-    """Return the time for which `Queue.release` hides a message. Every backend calls this first."""
+    """Return the time for which `Queue.release` hides a message, within the port's limits. Every backend uses it."""
     return min(max(after_seconds, 0), VISIBILITY_SECONDS_MAX)
 
 

@@ -1,4 +1,4 @@
-"""Attributes of stored items, read as a shape: a value of another type or out of range is damage, and no TypeError.
+"""Attributes of stored items, read as a shape. A value of another type, or out of range, is damage: it raises Corrupt.
 
 A *shape* is a struct of the attributes of one kind of item. Its fields have the names of the stored attributes. A
 reader of stored items gets their attributes from `read_attributes` and `decode_attribute`, and relies on no type that

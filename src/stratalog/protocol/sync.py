@@ -1,7 +1,7 @@
 """The messages of a client and a server about one document: push, pull, and the cookie that orders pulls.
 
-A push contains mutations in order. A pull returns, from one version, the changes since the cookie and the last applied
-number of each client of the group. `formats/sync.md` describes the bytes and the rules.
+A push contains mutations in order. A pull returns, from one version, the changes since the cookie and the last mutation
+numbers of the group's clients. `formats/sync.md` describes the bytes and the rules.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Cookie(msgspec.Struct, frozen=True):
     """A number that grows with each response that changes the cookie, even after a restore or for another document."""
 
     origin: str
-    """The origin of the document's history. Clients' numbers are valid within one origin. A fork has a new origin."""
+    """The log's origin; for a fork, the hash at its fork point. Clients' numbers are valid within one origin."""
 
     version: int
     hash: str = ""
@@ -84,7 +84,7 @@ class Push(msgspec.Struct, frozen=True):
 
     origin: str = ""
     """The origin in the client's cookie, or empty. With an origin, a push for a deleted document cannot change a newer
-    document."""
+    document of the same name."""
 
 
 class Pushed(msgspec.Struct, frozen=True):
@@ -110,11 +110,12 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class Pulled(msgspec.Struct, frozen=True):
-    """The state and the last mutation ids at one version, as changes since the cookie.
+    """The state and the last mutation numbers at one version, as changes since the cookie.
 
-    ``last`` contains the clients of the group whose last mutation id increased, or all clients of the group if
-    ``patch`` has the full state. A client whose id is lower than an id reported earlier is left out. Each mutation at
-    or below its client's id in ``last`` was applied or rejected. ``rejected`` has the rejections since the cookie.
+    ``last`` contains the clients of the group whose last mutation number increased, or all clients of the group if
+    ``patch`` has the full state. A client whose number is lower than a number reported earlier is left out. Each
+    mutation up to its client's number in ``last`` was applied or rejected here, or was confirmed on a branch that the
+    server has lost; see ``lost``. ``rejected`` has the rejections since the cookie.
     ``rejected`` is empty if ``patch`` has the full state, or if more than `REJECTIONS_SHOWN_VERSIONS` versions were
     committed since the cookie.
     """

@@ -74,7 +74,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """The new version, or the existing latest version if the put wrote nothing. None on error."""
 
     new: bool = False
-    """Whether this put wrote ``version``."""
+    """Whether this put wrote ``version``, now or in an earlier call with the same write id."""
 
     error: StratalogError | None = None
 

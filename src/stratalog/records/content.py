@@ -1,8 +1,8 @@
 """The body of a put while it is stored, and of a version while it is read.
 
 A small body is stored in the item. If the index accepts blobs in a commit, a blob of limited size is committed with the
-item. A larger body is uploaded before the item that points to it. All tries of the put share one upload, unless its
-blob is too old by then. Until the item exists, two rules protect the body from the collector:
+item. A larger body is uploaded before the item that points to it. All tries of the put share one upload, unless the
+uploaded blob is too old by then. Until the item exists, two rules protect the body from the collector:
 
 - A body of one blob is held in memory. `RecordBody` puts the blob again if the last put is more than half of the grace
   period ago (docs/concepts/collecting.md).
@@ -117,10 +117,10 @@ class RecordBody:
             self._upload(self.bytes)
 
     def restore(self, item: Item) -> None:
-        """Restore the body of ``item``, which is the result of the put, if the stored body is damaged or lost.
+        """Restore the body of ``item``, the result of the put, if its stored body is damaged or lost.
 
-        If this put has uploaded the body itself, there is nothing to restore. Otherwise the stored body is read back,
-        once per observation window. Raises Unavailable.
+        Only a body with the same bytes as this body can be restored. If this put has uploaded the body itself, there is
+        nothing to restore. Otherwise the stored body is read back, once per observation window. Raises Unavailable.
         """
         if self.bytes is None or "x" in self._attributes or "x" not in item.attributes:
             return

@@ -89,7 +89,7 @@ class Wanted(msgspec.Struct, frozen=True):
     equal: Callable[[bytes, bytes], bool] | None
 
     def is_stored_in(self, call: RecordCall, item: Item) -> bool:
-        """Return whether ``item`` has the same metadata and source time, if given, and the same body."""
+        """Return whether ``item`` has the given metadata and source time, if any, and the same or an ``equal`` body."""
         if _deleted(item) or ("t" in self.given and self.given["t"] != item.attributes.get("t")):
             return False
         if self.metadata_given and self.given.get("u") != item.attributes.get("u"):
@@ -139,7 +139,7 @@ def next_newer(
 
 
 def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: bytes | None, made: Contents) -> Decide:
-    """Decide an update: store the result of ``function`` for the latest body, or ``create`` if the record has no body.
+    """Decide an update: store the result of ``function`` for the latest body, or ``create`` if there is no body.
 
     The decision appends each content that it makes to ``made``.
     """

@@ -131,7 +131,7 @@ def count_failure(environment: Environment, name: Name, failure: CountedFailure,
 
 
 def resolve_failures(environment: Environment, name: Name) -> None:
-    """Forget a record's failures and remove the record from the list.
+    """Forget a record's failures, and remove the record from the list of dead letters.
 
     Raises NotFound if the record has no failures. Raises ContentionError or Unavailable: this call has changed nothing.
     Raises OutcomeUnknown if the failures may be forgotten.

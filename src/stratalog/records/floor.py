@@ -52,7 +52,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """Marks for which freeing has not begun yet, oldest first."""
 
     revision: int = 0
-    """The number of changes of this item and of redactions; each is conditional on the revision before it."""
+    """The number of changes of the floor and of redactions. Each change is conditional on the revision before it."""
 
     hash: bytes = b""
     """The hash of the last forgotten version, from which the chain continues. Empty if no version is forgotten."""

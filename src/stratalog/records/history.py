@@ -58,8 +58,9 @@ def items_in_order(
 ) -> Iterator[Item]:
     """Yield the items of all kept versions below ``before``, up to the version that is the latest now. Reads no body.
 
-    Versions that are forgotten during the iteration are skipped. If all of them are, the versions that are then kept
-    are yielded. Raises NotFound, and Corrupt for a gap, also if all kept versions are lost.
+    Versions that are forgotten during the iteration are skipped. If all of these versions are forgotten, the function
+    yields the versions that are kept by then. Raises NotFound, and Corrupt for a gap, also if all kept versions are
+    lost.
     """
     latest = _latest_version(environment, name)
     newest = latest if before is None else min(latest, check_version(before) - 1)

@@ -162,7 +162,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
     """The append of one version. ``wrote`` returns whether this put wrote an item, or raises KeyReused or Redacted."""
 
     what = "a put"
-    others = "other writers kept putting first"
+    others = "other writers kept putting versions first"
 
     def __init__(
         self,

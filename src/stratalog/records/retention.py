@@ -1,4 +1,4 @@
-"""Pruning: old versions are first marked as forgotten, and freed long after, by the observation rule.
+"""Pruning: old versions are first marked as forgotten, and later freed, by the observation rule.
 
 Marking raises the floor by one conditional write, and readers obey the new floor at once. Freeing deletes the items
 below the floor, at the earliest `OBSERVATION_SECONDS_MAX` and a grace after the mark. A put that read a freed position

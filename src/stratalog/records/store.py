@@ -52,10 +52,10 @@ class Declined(Exception):
 class Records:
     """The records of an organisation. Safe to use from many threads.
 
-    All methods share these errors. Invalid and LimitExceeded are raised for an invalid name or value. Unavailable and
-    ContentionError (raised only by methods that write) mean that the call could not be completed in time and that
-    nothing was written; only `free` may have deleted items.
-    OutcomeUnknown means that a write may exist. Corrupt means that stored data are damaged or missing.
+    All methods share these errors. Invalid and LimitExceeded are raised for an invalid name or value. Unavailable means
+    that the call could not be completed in time, and that nothing was written; only `free` may have deleted items.
+    Methods that write also raise ContentionError, with the same meaning. OutcomeUnknown means that a write may exist.
+    Corrupt means that stored data are damaged or missing.
 
     A caller's own ``write_id`` is bound to the request and to ``principal``, the id of the requesting principal. The id
     of a put is bound to the body, metadata and source time. The id of an update, deletion or undeletion is bound to the
@@ -78,11 +78,12 @@ class Records:
     def get(self, id: str, version: int | None = None, *, size_max: int | None = None) -> Record:
         """Return a version with its body, the latest by default.
 
-        Raises NotFound if the record or version does not exist, or if the version is a deletion; the details then hold
-        the deletion's number. Raises VersionForgotten, Redacted. Raises Corrupt if the body is missing or damaged.
+        Raises NotFound if the record or version does not exist, or if the version is a deletion, whose number is then
+        in the details as ``version``. Raises VersionForgotten, Redacted. Raises Corrupt if the body is missing or
+        damaged. Raises LimitExceeded, before reading the body, if the body is larger than ``size_max`` bytes.
+
         The latest version is read without the floor. If all kept versions are lost, a forgotten version that is not
-        freed yet is returned as the latest; `verify` names the lost versions.
-        Raises LimitExceeded, before reading the body, if the body is larger than ``size_max`` bytes.
+        freed yet is returned as the latest; ``stratalog verify`` names the lost versions.
         """
         for _ in range(READ_ATTEMPTS_MAX):
             version_record, pieces = self._open(id, version)
@@ -147,9 +148,9 @@ class Records:
         source time, if given, must also be the same. ``size``, if given, must be the size of ``body`` in bytes. An
         iterable is read once, and a file in pieces.
 
-        To find out whether this put stored the body, pass a new ``write_id``, and compare it with the result's. If the
-        version after ``expected`` is forgotten, a put with a ``write_id`` raises OutcomeUnknown, since an earlier call
-        with the same id may have stored that version. With ``write_id_is_new`` it raises VersionConflict.
+        To find out whether this put stored the body, pass a new ``write_id``, and compare it with that of the result.
+        If the version after ``expected`` is forgotten, a put with a ``write_id`` raises OutcomeUnknown, since an
+        earlier call with the same id may have stored that version. With ``write_id_is_new`` it raises VersionConflict.
 
         Raises VersionConflict with ``expected`` and ``actual``; QuotaExceeded, ContentionError.
         """

@@ -68,7 +68,7 @@ class RecordVersion(msgspec.Struct, frozen=True, kw_only=True):
     write_id: str
     size: int
     digest: bytes
-    """The SHA-256 of the whole body; empty for a deletion."""
+    """The SHA-256 of the whole body; empty for a deletion or a redacted version."""
 
     source_time_ms: int | None = None
     """The time of the value's last change, given by the source."""
@@ -160,13 +160,13 @@ def unchecked_latest_item(index: Index, partition: str) -> Item | None:
 
 
 def latest_item(index: Index, partition: str) -> Item | None:
-    """Return `unchecked_latest_item`, if its attributes have the types and ranges of a version. Raises Corrupt."""
+    """Return the latest version as `unchecked_latest_item` does. Raises Corrupt if its attributes are damaged."""
     latest = unchecked_latest_item(index, partition)
     return None if latest is None else checked_item(latest)
 
 
 def check_metadata(metadata: Mapping[str, Value] | None) -> dict[str, Attribute]:
-    """Return the attribute that stores ``metadata``; no attribute without metadata. Raises Invalid or LimitExceeded."""
+    """Return the attribute that stores ``metadata``; ``{}`` without metadata. Raises Invalid or LimitExceeded."""
     if not metadata:
         return {}
     if not isinstance(metadata, Mapping):
@@ -178,7 +178,7 @@ def check_metadata(metadata: Mapping[str, Value] | None) -> dict[str, Attribute]
 
 
 def check_source_time(source_time_ms: int | None) -> dict[str, Attribute]:
-    """Return the attribute that stores the source's time; no attribute without a time. Raises Invalid."""
+    """Return the attribute that stores the source's time; ``{}`` without a time. Raises Invalid."""
     if source_time_ms is None:
         return {}
     if type(source_time_ms) is not int or abs(source_time_ms) > INTEGER_MAX:

@@ -23,7 +23,7 @@ __all__ = ["Acceptor"]
 _log = logging.getLogger("stratalog.server")
 _REQUEST_BYTES_READ = 64 * 1024
 Protocol = Callable[[Allocation, bytes], asyncio.Protocol]
-"""Returns the protocol of a connection. Its second argument has the bytes that another process read."""
+"""Returns the protocol of a connection. The second argument has the bytes that another process has read from it."""
 
 
 class Acceptor:

@@ -79,8 +79,8 @@ def create_app(
 
     The documents of ``store`` get the mutators and metadata fields of ``application``. Without ``application``, they
     keep the rules of ``store``. The quotas of ``application`` apply to every write through ``store``. ``push`` handles
-    pushes that are not queued. `Hub.poke` calls ``poked``: after each append and merge over HTTP, and after each push
-    with a committed version.
+    pushes that are not queued. `Hub.poke` calls ``poked``: after each append over HTTP, and after each push and merge
+    that committed a version.
 
     ``audit`` has the access log and the security log, which the caller closes. Without ``audit``, the server writes
     neither log. ``siblings`` are the other processes of the same server, if there are any.

@@ -122,8 +122,9 @@ class ServerLimits(CheckedStruct, frozen=True, kw_only=True):
     principal_share_max: float = PRINCIPAL_SHARE_MAX
     organisation_share_max: float = ORGANISATION_SHARE_MAX
     address_share_max: float = ADDRESS_SHARE_MAX
-    """The shares of `connections_max` and of `live_connections_max` that one holder may use. The share of an address is
-    for connections on which no principal is known yet. Without ``authenticate`` there are no shares."""
+    """The shares of `connections_max` and of `live_connections_max` that a principal, organisation or address may use.
+    The share of an address is for connections without a known principal. Without ``authenticate`` there are no
+    shares."""
 
     pushes_waiting_max: int = PUSHES_WAITING_MAX
     queued_pushes_max: int = QUEUED_PUSHES_MAX

@@ -73,7 +73,7 @@ class Question(Request[Any, Any, Any]):
         """Return the whole body, which counts against the budget of bodies until the request ends.
 
         Raises the errors of `stream`, and Invalid for an empty body if the handler needs a value. LimitExceeded also
-        means that the decoded body would take too much memory.
+        means that the decoded body would take too much memory, or is nested too deeply.
         """
         if self._body is Empty:
             taken, size, pieces, received = bytes_of(self.scope), self._json_size(), list[bytes](), 0

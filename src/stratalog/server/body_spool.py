@@ -1,6 +1,6 @@
 """Body spool: a temporary file for bodies that the server sends.
 
-So the body for a slow caller needs memory for one small piece only.
+While a caller reads slowly, only one small piece of its body is in memory.
 
 A store returns a body in parts of several megabytes, and verifies each part as a whole. One unnamed file contains the
 parts for all callers: a file for each caller would take one descriptor for each connection.

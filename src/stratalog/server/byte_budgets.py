@@ -175,8 +175,8 @@ def bytes_of(scope: Scope) -> RequestBytes:
 class _CountedAnswer:
     """A sender that delays a response's head until it has counted the first piece of the body.
 
-    So a refusal can replace the response. The response to a request that may have written is never refused: a refusal
-    means that nothing was written, so a client could write the same again under another number.
+    So a refusal can replace the response. This sender never refuses the response to a request that may have written:
+    the client would conclude that nothing was written, and could write the same again under another number.
     """
 
     def __init__(self, request_bytes: RequestBytes, send: Send) -> None:

@@ -43,7 +43,7 @@ _PUSH = re.compile(rb"POST /v1/organisations/([^/? ]+)/documents/([^/? ]+)/(?:re
 
 
 class Mailboxes(NamedTuple):
-    """The mailbox of one process, and for each process a socket that sends to its mailbox."""
+    """The mailbox of one process, and one sending socket for the mailbox of each process."""
 
     receiving: socket.socket
     sending: Sequence[socket.socket]

@@ -98,7 +98,7 @@ class ChangePage(msgspec.Struct, frozen=True):
 
 
 class MutationState(msgspec.Struct, frozen=True):
-    """The version that committed a mutation, or None if no version committed the mutation."""
+    """The version that committed a mutation, or None if no version did or the client is forgotten."""
 
     client: str
     id: int
@@ -106,7 +106,7 @@ class MutationState(msgspec.Struct, frozen=True):
 
 
 class LastMutation(msgspec.Struct, frozen=True):
-    """The number of a client's newest committed mutation, or 0 for an unknown client."""
+    """A client's last mutation number, committed or raised after a restore, or 0 for an unknown client."""
 
     client: str
     last: int
@@ -253,7 +253,7 @@ def diff(
     after: Text = "",
     limit: Count = 1000,
 ) -> Response[DifferencePage]:
-    """The differences are ordered by key. The cost is proportional to the number of differences."""
+    """The differences are ordered by key. The cost grows with their number, not with the size of the document."""
     differences = service.document(organisation, document).unread_diff(source, target, after=after)
     page = page_of(request, differences, limit, _loaded, _unread_bytes)
     following = page.last.position if page.last and page.has_more else None

@@ -54,10 +54,11 @@ class LiveRight:
     async def ask_again(self) -> StratalogError | None:
         """Check the right again if a check is due. Return the error for which the connection must end, or else None.
 
-        Only a refused token or a refused right ends the connection. If the check fails for another reason, for example
-        because the issuer's keys cannot be fetched, the connection stays open, and the check is repeated after one
-        interval. This is safe: a connection transfers only hints and presence, and each pull has its own authorisation.
-        An expired token ends the connection at the next call, even if no check is due.
+        Only a refused or expired token, a token that now belongs to another principal, or a refused right ends the
+        connection. If the check fails for another reason, for example because the issuer's keys cannot be fetched, the
+        connection stays open, and the check is repeated after one interval. This is safe: a connection transfers only
+        hints and presence, and each pull has its own authorisation. An expired token ends the connection at the next
+        call, even if no check is due.
         """
         if is_expired(self.principal, self._clock.wall_ms()):
             return Refused(401, "unauthenticated", "the token has expired")

@@ -27,7 +27,7 @@ def allow_header(methods: Collection[str]) -> str:
 def answers_head(app: ASGIApp, routes: Litestar) -> ASGIApp:
     """Wrap an application so that it answers HEAD as GET, without the body.
 
-    HEAD stays HEAD if ``routes`` has a handler of its own for HEAD on the path, or another application.
+    HEAD stays HEAD if ``routes`` has its own handler for HEAD on the path, or an application mounted there.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:

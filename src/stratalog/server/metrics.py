@@ -34,7 +34,7 @@ ALARMED = (UNEXPECTED, LAST_ATTEMPT, DEAD_MESSAGE, DEAD_RECORD, LOST_BRANCH)
 and raises the alarm."""
 
 METRIC_PATH = "metric_path"
-"""The handler option with one label for all paths of the handler. Page files use this option, since a folder may have
+"""The handler option that gives all paths of a handler one label. Page files use this option, since a folder may have
 many files."""
 
 OTHER = "other"

@@ -227,9 +227,9 @@ class _Passing:
         """Raise Refused for a request of a page of another origin. Called only without authentication.
 
         Some requests of pages have no Origin header. So this check reads Sec-Fetch-Site, in which a browser states how
-        the calling page's origin relates to this server's origin. A link on any page may lead to the server's own
-        pages. A request without the header passes, because programs do not send it. A WebSocket passes, because
-        browsers send its Origin header, which `check_source` checks.
+        the calling page's origin relates to this server's origin. A request that follows a link to one of the server's
+        own pages passes. A request without the header passes, because programs do not send it. A WebSocket passes,
+        because browsers send its Origin header, which `check_source` checks.
         """
         site = self.headers.get("sec-fetch-site", "none")
         if site in ("none", "same-origin") or self._cors or self._scope["type"] != ScopeType.HTTP:

@@ -98,7 +98,7 @@ class PresenceBoard:
         return self._shown[id][0] if id in self._shown else None
 
     def broadcast(self, listeners: Collection[PresenceListener], now_ms: float) -> int:
-        """Send changes to the listeners that have all earlier presence, and full presence to the other listeners.
+        """Send changes to listeners that have all earlier presence and know `HereChanged`, full presence to others.
 
         Return the bytes sent.
         """

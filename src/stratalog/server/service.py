@@ -133,8 +133,8 @@ class Service:
     def held_document(self, organisation: str, document: str) -> Document | None:
         """Return the document as this process last opened it, without a read of the store, or None.
 
-        Returns None if pushes may be queued. Only the commit of a push that this process applies detects that the
-        document was deleted.
+        Returns None if pushes may be queued, and as `Store.held_document` does. Only the commit of a push that this
+        process applies detects that the document was deleted.
         """
         return self.store.held_document(organisation, document) if self.applies_pushes else None
 

@@ -45,7 +45,7 @@ Asked = Request[Principal, Any, Any]
 async def push_mutations(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Push]
 ) -> Response[Pushed]:
-    """The server applies the mutations in order. The response has the outcome of each mutation.
+    """The server applies the mutations in order. The response has each mutation's outcome, unless the push is queued.
 
     If the response is lost, repeat the push: no mutation is applied twice.
     """
@@ -97,7 +97,7 @@ async def pull_news(
 async def replicache_push(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[dict[str, Any]]
 ) -> Response[dict[str, Any]]:
-    """Answers 200 if every mutation is applied, rejected or queued, by this push or an earlier push."""
+    """Answers 200 and an empty object if this push or an earlier push applied, rejected or queued every mutation."""
     wanted = read_push(data)
     if isinstance(wanted, ReplicacheAnswer):
         return _answer(wanted)

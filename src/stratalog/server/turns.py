@@ -18,7 +18,7 @@ from stratalog.server.shares import Allocation, Holder
 __all__ = ["RecentlyServed", "TurnSelector"]
 
 READY_PER_SERVED_MAX = 64
-"""The largest number of ready sockets for each served socket, of one principal or of all addresses together.
+"""A turn serves at least one in this many ready sockets of a principal, and of all addresses together.
 
 Each turn looks at all ready sockets, so too many turns would cost too much time."""
 
@@ -29,7 +29,7 @@ _Ready = tuple[selectors.SelectorKey, int]
 
 
 class RecentlyServed:
-    """For each address, the number of its sockets that were set up or served lately.
+    """For each address, how often its sockets were set up or served lately.
 
     The number halves in each `SERVED_HALF_LIFE_SECONDS`. This object remembers the `RATE_HOLDERS_MAX` addresses that
     were counted last.

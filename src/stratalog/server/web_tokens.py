@@ -51,10 +51,10 @@ class WebTokens:
     """An `authenticate` for tokens of one issuer, meant for one audience. Safe to call from many threads.
 
     ``keys`` is the https address of a JWKS document, or a function that fetches such a document. Keys are cached for an
-    hour. A token that names an unknown key causes a new fetch, at most once a minute for all such tokens. While no key
-    is known, each token causes a fetch. ``leeway_seconds`` bounds the difference between the issuer's clock and the
-    server's: a token is accepted for this time after it expired, and the ``expires_ms`` of each principal is later by
-    this time.
+    hour. A token that names an unknown key causes a new fetch, at most once a minute for all such tokens. Until a fetch
+    succeeds, each token that names a key causes a fetch. ``leeway_seconds`` bounds the difference between the issuer's
+    clock and the server's: a token is accepted for this time after it expired, and the ``expires_ms`` of each principal
+    is later by this time.
     """
 
     def __init__(

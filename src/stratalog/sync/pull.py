@@ -232,7 +232,7 @@ class _Answer:
         return Cookie(order, self._origin, state.version, hash, self._group, _newest({**self._reported, **last}, last))
 
     def _order_passed(self, state: State) -> int:
-        """Return the order of the request's cookie, plus the number of versions since the cookie, but at least 1.
+        """Return an order above the order of the cookie: by the number of versions since the cookie, and at least by 1.
 
         The result may be above the document's own order. Without a cookie, the result is 0.
         """

@@ -104,7 +104,7 @@ class BlobsContract(ABC):
         key = "/".join(["folder"] * 200) + "/" + sha256(b"body").hex()
         assert isinstance(_raised(lambda: blobs.put(key, b"body")), LimitExceeded)
 
-    def test_a_stat_tells_key_size_and_age(self) -> None:
+    def test_a_stat_has_the_key_the_size_and_the_age(self) -> None:
         clock = ManualClock()
         blobs = self.make(clock)
         blobs.put(_key(SOME_BYTES), SOME_BYTES)
@@ -113,7 +113,7 @@ class BlobsContract(ABC):
         assert stat.stored_bytes > 0
         assert blobs.stat(_key(SOME_BYTES)) == stat
 
-    def test_putting_again_starts_the_age_anew_as_another_generation(self) -> None:
+    def test_a_second_put_makes_a_new_generation_with_a_new_age(self) -> None:
         clock = ManualClock()
         blobs = self.make(clock)
         blobs.put(_key(SOME_BYTES), SOME_BYTES)
@@ -199,13 +199,13 @@ class BlobsContract(ABC):
         for prefix in ("a", "a/", "a/b", "a/b/", "a/bc/", "b", "c", keys[0], keys[1][:-3]):
             assert [stat.key for stat in blobs.list(prefix)] == [key for key in keys if key.startswith(prefix)]
 
-    def test_a_list_goes_on_after_a_key(self) -> None:
+    def test_a_list_continues_after_a_key(self) -> None:
         blobs = self.make(ManualClock())
         keys = sorted(_put_in_folders(blobs, ["a", "a-b", "a/b", "b"]))
         for after in ["", *keys, "a", "a/", "a0", "z"]:
             assert [stat.key for stat in blobs.list("", after=after)] == [key for key in keys if key > after]
 
-    def test_of_a_put_and_a_delete_at_once_no_put_is_lost(self) -> None:
+    def test_a_delete_at_the_same_time_loses_no_put(self) -> None:
         blobs = self.make(ManualClock())
         with ThreadPoolExecutor(1) as threads:
             for _ in range(50):

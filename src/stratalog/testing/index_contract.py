@@ -43,14 +43,14 @@ class IndexContract(ABC):
         assert index.get("q", "s") is None
         assert list(index.query("q")) == []
 
-    def test_an_item_is_kept_apart_from_the_caller_s_dictionary(self) -> None:
+    def test_an_item_does_not_change_with_the_caller_s_dictionary(self) -> None:
         index = self.make()
         attributes = {"n": 1}
         index.commit([Put(Item("p", "s", attributes))])
         attributes["n"] = 2
         assert index.get("p", "s") == Item("p", "s", {"n": 1})
 
-    def test_a_put_takes_the_place_of_the_whole_item(self) -> None:
+    def test_a_put_replaces_the_whole_item(self) -> None:
         index = self.make()
         index.commit([Put(Item("p", "s", {"a": 1, "b": 2}))])
         index.commit([Put(Item("p", "s", {"a": 3}))])
@@ -105,7 +105,7 @@ class IndexContract(ABC):
             index.commit([Put(_item("s", 1), Absent())])
         assert index.get("p", "s") == _item("s", 1)
 
-    def test_a_turn_inside_a_turn_answers_the_same(self) -> None:
+    def test_a_turn_inside_a_turn_has_the_same_value(self) -> None:
         index = self.make()
         with index.turn("p") as outer, index.turn("p") as inner:
             index.commit([Put(_item("s", 1), Absent())])
@@ -195,7 +195,7 @@ class IndexContract(ABC):
         assert index.get("p", "s") is None
 
     def test_integers_of_64_bits_read_back_and_larger_ones_are_refused(self) -> None:
-        """The limits also apply to the values of conditions, and if the condition belongs to another write."""
+        """The limits also apply to the value of a condition, both of a check and of a put."""
         index = self.make()
         fitting = Item("p", "s", {"least": -(2**63), "most": 2**64 - 1})
         index.commit([Put(fitting)])
@@ -264,7 +264,7 @@ class IndexContract(ABC):
             index.commit([Put(Item("p", f"{n:02d}", {"b": bytes([n]) * 300_000}))])
         assert [item.attributes["b"] for item in index.query("p")] == [bytes([n]) * 300_000 for n in range(30)]
 
-    def test_writing_while_a_query_is_open_is_fine(self) -> None:
+    def test_commits_to_another_partition_leave_an_open_query_unchanged(self) -> None:
         index = self.make()
         sorts = _fill(index, MANY)
         seen = []

@@ -14,7 +14,8 @@ def run_if_killed(command: str) -> Iterator[None]:
     """Let a shell run ``command`` if this process dies in the block.
 
     Another process reads a pipe, to which this process writes a line at the end of the block. If this process dies, the
-    reader finds the end of the pipe instead. A forked child keeps the pipe open, so the command waits for its end too.
+    reader finds the end of the pipe instead. A forked child keeps the pipe open, so the command waits for the child's
+    end too.
     """
     with subprocess.Popen(
         ["sh", "-c", f"read -r line || {command}"],

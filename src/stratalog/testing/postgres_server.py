@@ -117,7 +117,7 @@ def postgres_server(options: Sequence[str] = (), primary: PostgresServer | None 
         Path(folder).chmod(0o755)
         server = PostgresServer(_programs(), Path(folder), options)
         server.create(primary)
-        # A test may start the server again, so the process id is read only then. SIGQUIT is an immediate shutdown.
+        # A test may start the server again, so the shell reads the process id at the kill. SIGQUIT shuts down at once.
         pid = f"$(head -n 1 {quoted(str(Path(folder) / 'data' / 'postmaster.pid'))})"
         try:
             with run_if_killed(f"kill -QUIT {pid}"):

@@ -26,23 +26,23 @@ class QueueContract(ABC):
         The queue must measure visibility timeouts by ``clock``. Every test calls `make` once.
         """
 
-    def test_an_empty_queue_gives_none(self) -> None:
+    def test_an_empty_queue_delivers_no_message(self) -> None:
         queue, _ = self._queue()
         assert queue.receive() == []
 
-    def test_a_message_comes_as_it_was_sent(self) -> None:
+    def test_a_message_is_delivered_as_it_was_sent(self) -> None:
         queue, _ = self._queue()
         queue.send("group é/1", [b"\x00body\xff"])
         (message,) = queue.receive()
         assert (message.group, message.body, message.receives) == ("group é/1", b"\x00body\xff", 1)
 
-    def test_a_group_is_given_in_the_order_it_was_sent(self) -> None:
+    def test_the_messages_of_a_group_are_delivered_in_the_order_of_sending(self) -> None:
         queue, _ = self._queue()
         queue.send("g", [b"1", b"2"])
         queue.send("g", [b"3"])
         assert _bodies(queue.receive(2)) == [b"1", b"2"]
 
-    def test_a_group_in_flight_gives_no_other_message(self) -> None:
+    def test_no_other_message_of_a_group_in_flight_is_delivered(self) -> None:
         queue, _ = self._queue()
         queue.send("g", [b"1", b"2", b"3"])
         first, second = queue.receive(2)
@@ -74,7 +74,7 @@ class QueueContract(ABC):
         assert [message.body for message in given if message.group == "even"] == [b"0", b"2"]
         assert [message.body for message in given if message.group == "odd"] == [b"1", b"3"]
 
-    def test_a_message_whose_time_runs_out_comes_again(self) -> None:
+    def test_a_message_is_delivered_again_after_its_visibility_timeout(self) -> None:
         queue, clock = self._queue()
         queue.send("g", [b"1"])
         (first,) = queue.receive(visibility_seconds=30)
@@ -85,7 +85,7 @@ class QueueContract(ABC):
         assert (again.id, again.body, again.receives) == (first.id, b"1", 2)
         assert again.receipt != first.receipt
 
-    def test_an_acknowledged_message_never_comes_again(self) -> None:
+    def test_an_acknowledged_message_is_never_delivered_again(self) -> None:
         queue, clock = self._queue()
         queue.send("g", [b"1"])
         (message,) = queue.receive()
@@ -94,7 +94,7 @@ class QueueContract(ABC):
         assert queue.receive() == []
         assert not queue.acknowledge(message)
 
-    def test_a_receipt_is_stale_once_its_time_has_run_out(self) -> None:
+    def test_a_receipt_is_stale_after_the_visibility_timeout(self) -> None:
         queue, clock = self._queue()
         queue.send("g", [b"1"])
         (message,) = queue.receive(visibility_seconds=30)
@@ -103,7 +103,7 @@ class QueueContract(ABC):
         assert not queue.release(message, after_seconds=60)
         assert _bodies(queue.receive()) == [b"1"]
 
-    def test_a_receipt_is_stale_once_the_message_was_given_again(self) -> None:
+    def test_a_receipt_is_stale_once_the_message_was_delivered_again(self) -> None:
         queue, clock = self._queue()
         queue.send("g", [b"1"])
         (first,) = queue.receive(visibility_seconds=30)
@@ -113,7 +113,7 @@ class QueueContract(ABC):
         assert not queue.release(first)
         assert queue.acknowledge(second)
 
-    def test_a_released_message_comes_again_first(self) -> None:
+    def test_a_released_message_is_delivered_again_first(self) -> None:
         queue, _ = self._queue()
         queue.send("g", [b"1", b"2"])
         (message,) = queue.receive(1)
@@ -121,7 +121,7 @@ class QueueContract(ABC):
         assert not queue.acknowledge(message)
         assert _bodies(queue.receive(1)) == [b"1"]
 
-    def test_a_release_may_hold_the_group_for_longer(self) -> None:
+    def test_a_release_may_hide_the_message_for_longer(self) -> None:
         queue, clock = self._queue()
         queue.send("g", [b"1"])
         (message,) = queue.receive(visibility_seconds=30)
@@ -149,7 +149,7 @@ class QueueContract(ABC):
         clock.sleep(60)
         assert queue.acknowledge(message)
 
-    def test_a_message_given_out_too_often_is_moved_aside(self) -> None:
+    def test_a_message_delivered_too_often_becomes_a_dead_letter(self) -> None:
         queue, clock = self._queue(receives_max=2)
         queue.send("g", [b"poison", b"next"])
         for receives in (1, 2):

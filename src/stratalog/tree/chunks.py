@@ -121,7 +121,7 @@ class Chunks:
         return self._get(self._blobs, address)
 
     def read_back(self, address: bytes) -> bytes | BlobDamage:
-        """Read like `read`, but return the damage of the chunk's blob instead of raising an error for the damage."""
+        """Read like `read`, but return the damage of the chunk's blob instead of raising an error."""
         with self._lock:
             self.reads += 1
         return read_blob_back(self._blobs, self.key(address))

@@ -41,7 +41,7 @@ __all__ = [
 
 FORMAT = 1
 
-# A key ends a chunk when its hash starts with this many zero bits, so a chunk has 64 rows on average.
+# A key ends a chunk of level n if its hash starts with n + 1 times this many zero bits. So chunks average 64 rows.
 LEVEL_BITS = 6
 # The limit is four times the average. About one chunk in 56 reaches the limit without an ending key, and then ends.
 CHUNK_ROWS_MAX = 256

@@ -1,8 +1,9 @@
 """Prefetch: the chunks that several lookups will read, loaded into the cache level by level.
 
 A lookup of a key reads one chunk for each level, one after the other. In a hosted store each read is a round trip. A
-prefetch of many keys loads all their chunks of one level at the same time, so it takes as many round trips as the tree
-has levels. It only fills the cache: a lookup gets the same answer, and raises the same errors, without it.
+prefetch of many keys loads their chunks of one level together, up to `BlobSource.gets_max` at the same time. So the
+keys share the round trips of each level. A prefetch only fills the cache: without it a lookup gets the same answer and
+raises the same errors.
 """
 
 from __future__ import annotations

@@ -273,9 +273,9 @@ class _Cursor:
         self.node = self._top
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """Load the leaves that contain ``keys``, and the chunks above them. A cursor of a higher level loads nothing.
+        """Load the leaves that contain ``keys``, and the chunks above them.
 
-        The work on the leaves has loaded the chunks of the higher levels.
+        A cursor of a higher level loads nothing, since the cursor of the leaves has loaded the higher levels.
         """
         if self._level == 0:
             prefetch(self._chunks, [(self._root, keys)])

@@ -1,4 +1,7 @@
-"""The attempt record of a queued message that failed. The index stores the record until the message is settled."""
+"""The attempt record of a queued message: its last failure, and the mutation that last ran alone.
+
+The index stores the record until the message is settled.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def read_attempts(index: Index, message_id: str) -> AttemptRecord:
 
 
 def write_attempts(index: Index, message_id: str, record: AttemptRecord) -> None:
-    """Replace the record of a message. Raises the errors of ``Index.commit``."""
+    """Store the record of a message in place of an earlier record. Raises the errors of ``Index.commit``."""
     attributes: dict[str, Attribute] = msgspec.to_builtins(record)
     index.commit([Put(Item(QUEUE_ATTEMPTS_PARTITION, message_id, attributes))])
 

@@ -8,8 +8,8 @@ There are two kinds of dead letters:
   rejection is committed under the mutation's number. So a redrive runs a new mutation of an operator's client. The new
   mutation names the original mutation as its origin.
 
-A second redrive of a letter has no further effect. A number is bound to its arguments, so a mutation with edited
-arguments is a separate letter.
+However often a letter is redriven, none of its mutations is applied twice. A number is bound to its arguments, so a
+mutation with edited arguments is a separate letter.
 """
 
 from __future__ import annotations

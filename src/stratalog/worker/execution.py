@@ -2,8 +2,8 @@
 
 If a mutation ends the worker's process, the queue only delivers the message again. So before a worker runs a suspect
 mutation, it names the mutation in an attempt record in the index. The next worker finds the record. After enough
-failures the next worker rejects the mutation without running it. The client then continues, long before the queue would
-move the message aside.
+failures the next worker rejects the mutation without running it. The client then continues, before the queue would move
+the message aside.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from stratalog.worker.messages import group_of, write_message
 __all__ = ["QueuedPushes"]
 
 RETRY_SECONDS = 5
+# A trial run has no mutators, so it rejects each mutation that a worker would run.
 RUNNABLE = frozenset({"rejected"})
 OPEN = frozenset({"rejected", "gap", "unknown-client"})
 """Outcomes of a trial run that may change once earlier messages in the queue are applied. Other outcomes are final.
@@ -67,9 +68,9 @@ class QueuedPushes:
     def push(self, document: Document, request: Push, owner: str = "", author: str = "") -> Pushed:
         """Queue a push durably for a worker. If its result is already final, return the result without queueing.
 
-        Raises Invalid or LimitExceeded for invalid names and numbers, QueueFull if too many pushes of the document
-        wait, QuotaExceeded, NotFound, Unavailable: nothing is queued. Raises OutcomeUnknown if the push may be queued:
-        push it again unchanged.
+        Raises Invalid or LimitExceeded for invalid names and numbers, QueueFull if too many pushes of the document or
+        of ``owner`` wait, QuotaExceeded, NotFound, Unavailable: nothing is queued. Raises OutcomeUnknown if the push
+        may be queued: push it again unchanged.
         """
         request = check_push(request)
         record, state = document.log.record, document.state()
@@ -107,7 +108,7 @@ class QueuedPushes:
         )
 
     def _sent_to(self, prefix: str) -> _Sent:
-        """Return the pushes sent for an incarnation. Over the limit, forget the least recently used entry."""
+        """Return the pushes sent for an incarnation. Beyond the limit, forget the least recently used document."""
         with self._lock:
             sent = self._sent.setdefault(prefix, _Sent(self._store.environment.clock))
             self._sent.move_to_end(prefix)

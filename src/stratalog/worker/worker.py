@@ -50,9 +50,14 @@ class WorkerSettings(CheckedStruct, frozen=True, kw_only=True):
 
     retry_seconds_first: float = 0.1
     retry_seconds_max: float = 30
+    """The limits of the random wait before the worker tries a message again whose document cannot be reached."""
+
     failure_seconds_max: float = 300
+    """The longest wait before the next delivery of a failed message."""
+
     idle_seconds_first: float = 0.005
     idle_seconds_max: float = 0.05
+    """The first and the longest wait of a worker that has nothing to do."""
 
 
 class Worker:
@@ -113,9 +118,9 @@ class Worker:
                 # A group delivers nothing more until all its delivered messages are acknowledged.
                 wait(finishing, timeout=self._settings.idle_seconds_max)
             else:
-                idle += 1
                 first, maximum = self._settings.idle_seconds_first, self._settings.idle_seconds_max
                 self._clock.sleep(min(maximum, first * 2 ** min(idle, 30)))
+                idle += 1
         self._let_go()
         wait(self._unfinished())
         self._unfinished()

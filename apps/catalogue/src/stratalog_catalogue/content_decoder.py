@@ -1,6 +1,7 @@
 """The decoding of compressed HTTP responses in bounded memory.
 
-A client decodes each received piece at once. A piece of 64 KiB may expand to gigabytes, before any limit is checked.
+The HTTP client itself would decode each received piece at once. A piece of 64 KiB that was compressed twice may expand
+to gigabytes, before any limit is checked.
 """
 
 from __future__ import annotations

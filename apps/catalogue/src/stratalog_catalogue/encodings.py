@@ -33,11 +33,11 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 MARKED = "-sig"
-"""The end of Python's name of an encoding that writes a byte order mark before each text. A mark is read without it."""
+"""The end of Python's name of an encoding that writes a byte order mark. `utf8_pieces` reads the mark without it."""
 
 # In these encodings, except `LOSSY`, text that is decoded and encoded again has the same bytes.
 FAMILIES = ("utf-8", "utf-16-", "utf-32-", "iso8859-", "cp125", "koi8-", "mac-", "ascii")
-# These have two bytes for one character, such as a space of left-to-right text and one of right-to-left text.
+# In these, two different bytes give the same character, such as the spaces of left-to-right and right-to-left text.
 LOSSY = ("mac-arabic", "mac-farsi")
 
 

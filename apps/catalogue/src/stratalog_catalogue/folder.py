@@ -174,7 +174,8 @@ def _settled(file: _File, entry: Remembered, looked_ms: int) -> Remembered:
     """Return the entry, with the file's hash only if a change after ``looked_ms`` may leave the time unchanged."""
     given_ms = _given_ms(entry)
     if looked_ms - file.time_ms <= CATALOGUE_FILE_TICK_SECONDS_MAX * 1000:
-        # The clock went back after an earlier poll dropped the hash. A new hash may be of content not yet ingested.
+        # Such an entry has no hash only if the clock went back after an earlier poll had dropped the hash. Add no hash
+        # now: the file may have changed since, and a hash of content that was not ingested would hide the change.
         if len(entry) < 4:
             return entry
         return [*entry[:2], given_ms, _hash(file) if entry[3] is None else entry[3]]

@@ -118,7 +118,7 @@ def _moment(identified: Element) -> str:
     answered = text_at(identified, "responseDate")
     if not granularity or not answered:
         raise Invalid("the response is not OAI-PMH", reason=text_at(identified, "error"))
-    # Servers also write the time with an offset or a fraction, which none accepts as `from`.
+    # Some servers write the time with an offset or a fraction. The protocol does not allow such a time as `from`.
     moment = datetime.fromtimestamp(time_ms_of(answered) // 1000, UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")[: DAY_CHARACTERS if len(granularity) <= DAY_CHARACTERS else None]
 

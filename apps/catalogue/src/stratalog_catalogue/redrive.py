@@ -157,12 +157,10 @@ def _take_all(records: Records, source: Source, read: Iterator[SplitRecord | Unr
 
 
 def _poll_anew(store: Store, records: Records, source: Source, letter: DeadLetter, connect: Connect) -> str:
-    """Poll a source from its beginning, or compare all files of a mirror. Then resolve letters.
+    """Poll a source from its beginning, or compare all files of a mirror. Return the reason of a failure, or "".
 
-    These are the letters without a body that did not fail again.
-
-    After a poll that fails, resolve none of them, since the poll may not have read their files. Return the reason of
-    the poll's failure, or "".
+    After a poll without a failure, the function resolves each letter without a body that the poll did not write again.
+    A poll that failed may not have read the files of these letters, so it resolves none of them.
     """
     prefix = f"{SOURCES}{source.name}/"
     before = [
@@ -170,8 +168,8 @@ def _poll_anew(store: Store, records: Records, source: Source, letter: DeadLette
         for other in records.dead_letters()
         if other.size is None and not is_row_letter(other) and (other.id.startswith(prefix) or other.id == letter.id)
     ]
-    # Each poll of a mirror compares all files. And a deletion that is earlier than the checkpoint's time may have no
-    # effect, so a mirror keeps its checkpoint.
+    # A mirror keeps its checkpoint. Each poll of a mirror compares all files in any case, and without the checkpoint's
+    # time, a deletion could have an earlier time than its record, and so have no effect.
     if not (is_mirror(source) and read_state_again(records, source)):
         forget_checkpoint(records, source.name)
     done = poll_source(records, source, connect, store.environment.clock)

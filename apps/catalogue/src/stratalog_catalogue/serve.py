@@ -17,7 +17,7 @@ PAGE = "/web/catalogue/"
 @click.argument("application", required=False)
 @of_every_server
 def serve(session: Session, organisation: str, application: str | None, host: str, port: int) -> None:
-    """Serve a page for a catalogue, and its read API.
+    """Serve a page for a catalogue, and its read-only API.
 
     APPLICATION, a short name or MODULE:NAME, authenticates users. Without APPLICATION the server serves only this
     machine.

@@ -158,7 +158,10 @@ def _check_pattern(source: Source) -> None:
 
 
 def put_settings(records: Records, source: Source) -> Source:
-    """Store a source's settings unchecked, since stored settings may be older than a check. Raises Invalid."""
+    """Store a source's settings without the checks of `add_source`, which may be newer than stored settings.
+
+    Raises Invalid for a setting that is not Unicode text.
+    """
     try:
         settings = msgspec.json.encode(source)
     except UnicodeEncodeError as exc:

@@ -87,6 +87,17 @@ const stories = {
     assert.equal(await page.isVisible("text=The record as it came"), false);
   },
 
+  async aWorkThatCannotBeReadShowsTheErrorAndItsVersions(browser) {
+    const page = await person(browser);
+    await page.route("**/catalogue/work?*", (route) => route.fulfill({ status: 503, body: "{}" }));
+    await page.click('#list a:has-text("zsh: the zsh program")');
+    await page.waitForSelector("text=The server answered 503.");
+    assert.equal(await page.locator(".versions button").count(), 3);
+    await page.route("**/catalogue/work?*", (route) => route.fulfill({ status: 404, body: "{}" }));
+    await page.reload();
+    await page.waitForSelector("text=No work was made from this record yet.");
+  },
+
   async theCatalogueIsReadWithoutAMouse(browser) {
     const page = await person(browser);
     await page.keyboard.press("/");
@@ -222,6 +233,22 @@ const stories = {
     await page.fill("#search", "zsh");
     await page.waitForSelector("#hint:has-text('The server answered 503.')");
     assert.equal(await page.locator("#list a").count(), 0);
+  },
+
+  async aListOfAllMatchingWorksIsNotCalledShortened(browser) {
+    const page = await person(browser);
+    const works = Array.from({ length: 101 }, (_, at) => ({ source: "films", id: `film ${at}` }));
+    await page.route("**/works?**", (route) => {
+      const { searchParams } = new URL(route.request().url());
+      const matching = works.slice(0, searchParams.get("text") === "all" ? 101 : 100);
+      return route.fulfill({ json: matching.slice(0, Number(searchParams.get("limit"))) });
+    });
+    await page.fill("#search", "all");
+    await page.waitForSelector("#hint:has-text('Only the first 100 works are shown.')");
+    await listed(page, 100);
+    await page.fill("#search", "some");
+    await page.waitForFunction(() => document.querySelector("#hint").textContent === "");
+    await listed(page, 100);
   },
 };
 

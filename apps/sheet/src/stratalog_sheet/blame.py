@@ -190,7 +190,7 @@ class Blame:
         return spot, writes[::-1]
 
     def _settle(self, steps: list[_Step], run: tuple[int, int]) -> None:
-        """Replace the effects of a run's edits that are not undone by the engine's results.
+        """For the edits of a run that are not undone, replace the effects with the engine's results.
 
         ``run`` is (first version, last version).
         """

@@ -91,7 +91,7 @@ def _numbers(command: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
 
 def _check_number(command: Mapping[str, Any], name: str, value: int | float) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        raise Invalid("a value of a command is not a number", type=command["type"], name=name)
+        raise Invalid("a value of a command is not a finite number", type=command["type"], name=name)
     limit = POSITIONS.get(name, INTEGER_MAX)
     if name in ALONG_DIMENSION and command.get("dimension") in LENGTHS:
         limit = LENGTHS[command["dimension"]]

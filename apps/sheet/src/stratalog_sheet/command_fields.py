@@ -1,8 +1,8 @@
 """The commands of the pinned engine, and the types of the fields that the engine or the server needs.
 
-The engine throws if it applies a command that lacks a needed field, or that has a value of another type in the field.
-The server refuses the message of such a command before the commit. If a log nevertheless has such a command, the
-engine refuses the command (`web/refusal.js`).
+The server refuses a message before the commit if one of its commands lacks a needed field, or has a value of another
+type in such a field. On such a command the unmodified engine throws an error. If a log nevertheless has such a command,
+`web/refusal.js` makes the engine refuse the command.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _RANGES: Mapping[str, Any] = {**_SHEET, "ranges": list[_Range]}
 _FIGURE: Mapping[str, Any] = {**_SHEET, "figureId": str}
 _NEW_FIGURE: Mapping[str, Any] = {**_CELL, "figureId": str, "offset": _Object, "size": _Size}
 _PIVOT: Mapping[str, Any] = {"pivotId": str}
-# The engine has a named range only if the list has a range.
+# The engine makes or changes a named range only if `ranges` has a range.
 _NAMED: Mapping[str, Any] = {"ranges": Annotated[list[_Range], msgspec.Meta(min_length=1)]}
 
 NEEDED: Mapping[str, Mapping[str, Any]] = {

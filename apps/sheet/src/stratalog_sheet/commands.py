@@ -68,8 +68,8 @@ def create(session: Session, name: str, title: str, author: str) -> None:
 def import_(session: Session, file: Path, name: str | None, title: str, author: str) -> None:
     """Create a sheet from an .xlsx workbook or a .csv file; a missing store is created. The file itself is kept.
 
-    Without ORGANISATION/SHEET, the sheet is named local/ and the file's name without its ending. The command lists the
-    parts that it could not import.
+    Without ORGANISATION/SHEET, the sheet has the file's name, without its ending, in the organisation local. The
+    command lists the parts that it could not import.
     """
     from stratalog_sheet.files import read_path
 
@@ -169,7 +169,9 @@ def insert_row(session: Session, name: str, row: int, count: int, tab: str | Non
 @click.argument("name", metavar=NAME)
 @click.argument("cell", required=False)
 @in_tab
-@click.option("--at", metavar="VERSION|TIME", help="The version that CELL is a name in.  [default: the newest]")
+@click.option(
+    "--at", metavar="VERSION|TIME", help="The version in which the cell has the name CELL.  [default: the newest]"
+)
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many lines to print.")
 def history(session: Session, name: str, cell: str | None, tab: str | None, at: str | None, limit: int) -> None:
     """List the changes of a sheet and their authors, newest first; with CELL the changes of that cell.
@@ -187,7 +189,7 @@ def history(session: Session, name: str, cell: str | None, tab: str | None, at: 
         session.answer_list(((change, _activity_row(change)) for change in done), "no changes")
         return
     changes = opened.blame(cell, sheet=tab, limit=limit, at=_version_of(opened, at))
-    session.answer_list(((change, _change_row(change)) for change in changes), "the cell was never changed")
+    session.answer_list(((change, _change_row(change)) for change in changes), "no known changes of the cell")
 
 
 @command("export", example="stratalog sheet export acme/budget budget.xlsx --at 12")
@@ -276,7 +278,7 @@ def restore(session: Session, name: str, version: int, author: str) -> None:
     from stratalog_sheet.models import until_opened
 
     opened = _opened(session, name)
-    # A second command would begin the opening anew, since its engines are new.
+    # Continue a long opening within this command: a second command would start new engines, and so open from the start.
     change = until_opened(lambda: opened.restore(version, author=author))
     plain = {"name": name, "restored": version, "version": change.version}
     session.answer(plain, f"restored version {version} as version {change.version}")

@@ -60,7 +60,7 @@ class Comparison:
         self._state_at = state_at
 
     def between(self, source: int, target: int) -> list[CellChange]:
-        """Return the cells whose content differs, ordered by their position in the later version.
+        """Return the cells whose content differs, ordered by sheet, row and column in the later version.
 
         A formula that the engine only adapted to inserted or removed rows and columns does not differ. If the entries
         do not suffice, this method compares the two states position by position. It then also returns adapted formulas,

@@ -78,7 +78,7 @@ class Imported(msgspec.Struct, frozen=True):
 class Revision(msgspec.Struct, frozen=True):
     """One complete message of the engine. ``target`` is the version that an undo or redo refers to, else 0.
 
-    In each fact, ``titled`` is the version of the last renaming in this log; 0 if there is no renaming.
+    In each fact with a field ``titled``, the field is the version of the last renaming in this log, or 0 without one.
     """
 
     message: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Failed versions: calls on a version that ended engines or exceeded limits. `Unopenable` refuses them for a while."""
+"""Failed versions: the calls that ended an engine or exceeded a limit. `Unopenable` refuses such calls for a while."""
 
 from __future__ import annotations
 

@@ -26,8 +26,9 @@ async def import_file(
     file: Text = "",
     title: Text = "",
 ) -> Facts:
-    """The body is the file: CSV if the name ``file`` ends in .csv, else .xlsx. The sheet stores the file unchanged.
+    """The body is the file. It is CSV if the name ``file`` ends in .csv and the body is no archive, else .xlsx.
 
+    The sheet stores the file unchanged.
     Answers 422 if the file has too many cells for a browser. `import-report` lists the parts that were not imported.
     """
     xlsx = await request.body()

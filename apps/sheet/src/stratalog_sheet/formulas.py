@@ -26,7 +26,7 @@ ROWS_MAX = 1_048_576
 """The largest sheet that an .xlsx file can contain. The engine's sheets can have more columns."""
 
 _LARGE = re.compile(r"(?<![A-Za-z])[X-Zx-z][A-Za-z]{2}(?![A-Za-z])|[0-9]{7}")
-"""A part of each reference to a column or row that a file cannot contain. Few other formulas have such a text."""
+"""Every reference to a column or row that a file cannot contain has a match. Few formulas without one have a match."""
 
 
 _TOKEN = re.compile(

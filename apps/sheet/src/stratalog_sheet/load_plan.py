@@ -8,10 +8,10 @@ So a plan begins before every edit that an undo in the plan or a later undo may 
 - or at the newest entry with a complete state (created, imported, restored), because no undo refers to an edit before
   this entry.
 
-If the log has forgotten these entries, a plan begins at the newest kept entry with a complete state. The plan begins at
-the oldest kept app snapshot that no undo in the plan crosses if there is no such entry, or if the entry is a restore
-whose state can no longer be computed.
-`snapshot_versions` chooses the versions of app snapshots so that no undo crosses the app snapshot at the floor.
+If the log has forgotten these entries, a plan begins at the newest kept entry with a complete state. If there is no
+such entry, or if the entry is a restore whose state can no longer be computed, the plan begins at the oldest kept app
+snapshot that no undo in the plan crosses. `snapshot_versions` chooses the versions of app snapshots so that no undo
+crosses the app snapshot at the floor.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ T = TypeVar("T")
 # newer state.
 MESSAGES_MAX = 1000
 Step = tuple[int, dict[str, Any]]
-"""A message, after the version as which it was committed."""
+"""(version, message): a message, and the version as which it was committed."""
 
 
 class LongOpening(Unavailable):
@@ -149,7 +149,7 @@ class Models:
                 return None
             if isinstance(fact, Revision):
                 if fact.target and fact.target <= model.base:
-                    return None  # the model has never received the edit that is undone
+                    return None  # the model has never received the edit that is undone or redone
                 bytes_left -= len(encode(fact.message))
                 if bytes_left < 0:
                     return None  # a new model has the same limit, but begins at a newer state

@@ -46,9 +46,10 @@ COLOR = re.compile(r"\[(?:black|blue|cyan|green|magenta|red|white|yellow|color ?
 
 
 def engine_code(code: str) -> str:
-    """Return the engine's code for a workbook's code. A part that the engine does not know is unchanged.
+    """Return the engine's code for a workbook's code.
 
-    Colours, languages and fractions of seconds are left out.
+    Colours, languages, paddings and fractions of seconds are left out. Any other part that the engine does not know
+    stays in the code.
     """
     sections = _sections(code)
     if len(sections) == 1 and "@" in code:

@@ -1,4 +1,4 @@
-"""The state that a restore commits together with its entry. Otherwise the log could forget the restored version first.
+"""The state that a restore commits together with its entry, since the log may forget the restored version afterwards.
 
 The parts are stored once, before the first try of the commit. The first part has the sheet's title, so another title at
 a later try needs another snapshot.
@@ -24,7 +24,7 @@ class RestoredState:
         self._prepared = self._prepare(titles.at(log.head().version))
 
     def snapshot_after(self, version: int) -> PreparedSnapshot:
-        """Return the snapshot for a restore that is the version after ``version``."""
+        """Return the snapshot for a restore that is committed directly after ``version``."""
         title = self._titles.at(version)
         if title != self._prepared[0]:
             self._prepared = self._prepare(title)

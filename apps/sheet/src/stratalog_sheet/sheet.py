@@ -128,7 +128,7 @@ class Sheet:
         """Commit one complete message of the engine: a revision, undo or redo. ``reader`` is the sender's version.
 
         The message must be based on the present revision. For a repetition within `SheetSettings.undo_entries` entries,
-        and not after a restore, return the first commit. Raises VersionConflict for another base. The sender then reads
+        without a restore in between, return the first commit. Raises VersionConflict for another base. The sender reads
         `since`, rebases the message and sends it again. Raises VersionLost or VersionForgotten if the log no longer has
         the reader's version, LimitExceeded for a large message or an undo that reaches too far back, and Invalid. After
         these errors, the log is unchanged. Raises the errors of `Log.append`.
@@ -225,7 +225,7 @@ class Sheet:
     def restore(self, version: int, *, author: str = "") -> SheetChange:
         """Restore the state of a version as a new entry.
 
-        Readers then load the sheet again, and users can no longer undo earlier edits. The newest version need not open.
+        Readers then load the sheet again, and users can no longer undo earlier edits. No other version is opened.
         Raises NotFound, Unavailable if no engine is free, LimitExceeded if engines cannot open ``version`` or a part of
         its state is too large to save. Also raises the errors of `Log.prepare_snapshot` and `Log.append`.
         """
@@ -269,7 +269,7 @@ class Sheet:
     def blame(
         self, cell: str, *, sheet: str | None = None, limit: int = 100, at: int | None = None
     ) -> list[CellHistory]:
-        """Return the changes of the cell at version ``at``, newest first, followed through moved rows and columns."""
+        """Return the changes of the cell that has this name at version ``at``, newest first. See `Blame`."""
         spot = Spot(tab_id(self.sheets(at), sheet), parse_cell(cell))
         return Blame(self.log, self._executed, self.state, at).of(spot)[:limit]
 

@@ -8,7 +8,7 @@ version.
 A restore commits its snapshot together with its entry. An earlier program saved the snapshot later, and may have
 crashed before. Then the floor may rise above the version whose state was restored, and the log forgets this state. So
 `snapshot_versions` looks for such restores among the entries after the newest snapshot. Retention forgets only sealed
-segments, so a short log that is no fork needs no look.
+segments, so the function skips a short log that is no fork.
 """
 
 from __future__ import annotations

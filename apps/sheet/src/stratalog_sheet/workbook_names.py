@@ -27,7 +27,8 @@ In such a workbook, the engine reads every bracket as a table reference, even in
 NEW_FUNCTION = re.compile(r"^(?:_xlfn\.|_xlws\.|_xlpm\.)+", re.IGNORECASE)
 NEEDS_WORK = re.compile(r"\[|_xl|LOG10|SUBTOTAL", re.IGNORECASE)
 # The engine reads LOG10 as a cell. LOG without a base means the same. The engine also imports `SUBTOTAL(9,` as `SUM(`,
-# which includes other subtotals and hidden rows. The engine does not find, and later removes, a name with a space.
+# which includes other subtotals and hidden rows. It does not do so if a space follows the name, and later removes the
+# space.
 RENAMED = {"LOG10": "LOG", "SUBTOTAL": "SUBTOTAL "}
 RANGE = re.compile(
     r"(?P<sheet>'(?:[^']|'')+'|[^\W\d][\w.]*)!"

@@ -332,7 +332,7 @@ class SheetWriter(PartWriter):
             self._shifts_date = False
 
     def _note_rule(self, attributes: Attributes) -> None:
-        """Begin another conditional format before the second rule, because the engine reads only the first rule."""
+        """Begin a new conditional format before each further rule: the engine reads only the first rule of a format."""
         if self._has_rule:
             self.write(f"</conditionalFormatting><conditionalFormatting{attribute_text(self._ranges)}>")
         self._has_rule = True
@@ -372,7 +372,7 @@ def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
 def _without_empty_cells(piece: bytes) -> bytes:
     """Return the piece without empty cells and rows. The last cell and the last row stay.
 
-    The next piece may begin with a cell or row without `r`.
+    The next piece may begin with a cell or row without `r`, whose position follows from them.
     """
     cells, cell, rest = piece.rpartition(b"<c ")
     rows, row, rest = (EMPTY.sub(b"", cells) + cell + rest).rpartition(b"<row")

@@ -48,8 +48,9 @@ class ChartRepair(OrderRepair):
 
 
 class DrawingRepair(OrderRepair):
-    """Rewrites a drawing without the figures whose ids are ``missing`` or whose column a file cannot contain.
+    """Rewrites a drawing without the figures that begin after the last column of a file, or whose content is missing.
 
+    ``missing`` has the ids of the drawing's relationships to missing parts.
     ``anchors`` counts the remaining figures.
     """
 

@@ -175,7 +175,7 @@ class Literals(PartReader):
 class SheetRepair(OrderRepair):
     """Rewrites one worksheet with plain formulas and typed values, and without rules that other programs refuse.
 
-    Leaves out the tables whose ids are ``missing``.
+    Leaves out the tables whose relationship ids are in ``missing``.
     """
 
     def __init__(

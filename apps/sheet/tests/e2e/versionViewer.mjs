@@ -171,7 +171,7 @@ export const versionViewer = ({ url, story, two }) => ({
     assert.match(await page.innerText("#panel .entries"), /^Ann Lee[\s\S]*empty → 10/);
     await page.click('[data-do="now"]');
     await choose(page, "B2");
-    await page.getByText("This cell was never changed.").waitFor();
+    await page.getByText("No change of this cell is known.").waitFor();
   },
 
   async aRestoreAddsANewVersion(browser) {

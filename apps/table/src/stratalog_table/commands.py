@@ -178,7 +178,9 @@ def ingest(
     help="Write Parquet to this file instead of printing JSON lines. Without rows, the file has only the columns.",
 )
 @click.option(
-    "--skip-damaged", is_flag=True, help="Leave out files that cannot be read, and report them. The exit code is 1."
+    "--skip-damaged",
+    is_flag=True,
+    help="Leave out files that cannot be read, and report them. If there are such files, the exit code is 1.",
 )
 def scan(
     session: Session,

@@ -62,7 +62,7 @@ class DataFolder:
         self._write(path + UNFINISHED if self.is_local else path, path, write)
 
     def replace_bytes(self, filename: str, body: bytes, token: str) -> None:
-        """Write or replace a small file, atomically and durably. After an error the present file is unchanged.
+        """Write or replace a small file, atomically and durably. After an error it has the old or the new bytes.
 
         The bytes are first written under a name that contains ``token``. The token must be unique among concurrent
         writers.

@@ -25,9 +25,10 @@ from stratalog_table.transaction_group import TRANSIENT, CommittedTransaction, R
 __all__ = ["TableQueue", "Ticket"]
 
 GROUP = "queue"
-"""The client group of all senders: only pushes of one group can share an entry.
+"""The first client group of senders. Senders share a group, because only pushes of one group can share an entry.
 
-If this group were collected, the table would refuse all senders.
+Maintenance may collect an idle group, and the table then refuses the group for ever. So new senders use the next group:
+``queue-2``, ``queue-3`` and so on.
 """
 
 POLL_POLICY = RetryPolicy(wait_seconds_first=0.01, wait_seconds_max=1)
@@ -48,6 +49,7 @@ class TableQueue:
         self._clock = table.store.environment.clock
         self._client = client or f"queue/{new_id(self._clock)}"
         self._number = table.document.last_mutation(self._client)
+        self._group = 1
         self._queued_pushes = QueuedPushes(table.store)
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
@@ -57,8 +59,8 @@ class TableQueue:
 
         An empty sequence queues nothing. Raises LimitExceeded for too many transactions or a message that is too large,
         and Unavailable if the queue cannot be reached or is too long. Raises Conflict if the table refuses the sender's
-        client, for example because another sender used the same client. The caller must then create a sender with
-        another client. After these errors nothing is queued.
+        client, for example because another sender used the same client, or because maintenance collected the idle
+        client. The caller must then create a sender with another client. After these errors nothing is queued.
 
         Raises OutcomeUnknown if any attempt may have queued the message. The caller must then send nothing more with
         this sender, because the next message would have the same numbers as the message in doubt.
@@ -74,7 +76,7 @@ class TableQueue:
                 Carried(self._client, self._number + position, request.name, request.args)
                 for position, request in enumerate(requests, 1)
             ]
-            self._push(QueuedPush(GROUP, self._table.document.origin, "", "", carried))
+            self._push_in_group(carried)
             self._number += len(carried)
         return [Ticket(mutation.client, mutation.id) for mutation in carried]
 
@@ -93,6 +95,18 @@ class TableQueue:
                 raise Unavailable("no worker has committed the transaction yet", client=ticket.client, id=ticket.id)
             self._clock.sleep(retry.next_seconds())
         return outcome
+
+    def _push_in_group(self, carried: list[Carried]) -> None:
+        """Push a message in the sender's group. If that group was collected, a new sender uses the next group."""
+        while True:
+            group = GROUP if self._group == 1 else f"{GROUP}-{self._group}"
+            try:
+                self._push(QueuedPush(group, self._table.document.origin, "", "", carried))
+                return
+            except Conflict as exc:
+                if self._number or exc.details.get("status") != "collected":
+                    raise
+                self._group += 1
 
     def _push(self, queued: QueuedPush) -> None:
         """Push a message. Repeat the push while the outcome is unknown, up to `PUSH_TRIES_MAX` attempts in all.

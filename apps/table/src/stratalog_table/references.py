@@ -80,7 +80,7 @@ class ReplaceFileReferences(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Split(msgspec.Struct, frozen=True):
-    """A reference, and the references on partitions below that replace it."""
+    """A reference, and the references that replace it. They are on partitions below the partition of the reference."""
 
     filename: str
     partition: str

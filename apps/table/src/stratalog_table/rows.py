@@ -183,7 +183,7 @@ def new_filename(table: Table) -> str:
 
 
 def _is_present(table: Table, source: RowSource) -> bool:
-    """Return whether the table has the source's batch, or False if the batch is the next one.
+    """Return True if the table has the source's batch, and False if the batch is the next one.
 
     Raises TransactionRefused if the table refused the batch, BatchOutOfOrder after a gap, and Invalid.
     """

@@ -45,7 +45,7 @@ class SetRetention(msgspec.Struct, frozen=True):
 
 
 class Alteration(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Changes of the columns, in their order, and the new retention of data files. None changes no retention."""
+    """Changes of the columns, in their order, and the new retention of data files, or None to keep the retention."""
 
     columns: tuple[SetColumns, ...] = ()
     retention_days: int | None = None

@@ -71,7 +71,7 @@ export class Live {
    */
   show(state) {
     const text = JSON.stringify({ type: "presence", state });
-    // A gateway in front of the server closes the connection with its own code. Then `Live` would not learn the reason.
+    // A gateway in front of the server closes the connection for a large message with a code that hides the reason.
     if (packedBytes(JSON.parse(text).state ?? null) > PRESENCE_BYTES_MAX) {
       throw exceeded("the presence is too large", { limit: PRESENCE_BYTES_MAX });
     }

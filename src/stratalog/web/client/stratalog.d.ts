@@ -25,7 +25,7 @@ export type Mutators = Readonly<Record<string, Mutator>>;
 export const BUILT_IN_MUTATORS: Mutators;
 
 export class StratalogError extends Error {
-  /** The kind of error, with the server's names: "invalid", "limit-exceeded", "forbidden", "outcome-unknown" … */
+  /** The kind of error: a code of the server, such as "invalid", or of the client alone, such as "unreached". */
   readonly code: string;
   readonly details: Readonly<Record<string, unknown>>;
 }

@@ -4,12 +4,20 @@
 //
 // stratalog      `connect`, the client and its background sync loop
 // replica        reads, mutations, subscriptions and handles
-// local          the stored canonical state, cookie and pending mutations      confirmed   confirmed mutations
+// local          the stored canonical state, cookie, pending mutations and failures
+// confirmed      the newest confirmed mutations
 // database       IndexedDB, and a lease for each tab
-// syncCycle      one push and one pull      pushDecision   the interpretation of an answer to a push
-// undo           the inverse of one mutation      backoff   wait times
-// http live      requests to the server, and its pokes and presence      transfer   a request and its time limits
-// mutators       the built-in mutators      draft   a mutator's reads and writes      values errors   values and errors
+// syncCycle      one cycle of pushes and pulls
+// pushDecision   the interpretation of an answer to a push
+// undo           the inverse of one mutation
+// backoff        wait times
+// http           requests to the server
+// live           pokes and presence over a WebSocket
+// transfer       a request and its time limits
+// mutators       the built-in mutators
+// draft          a mutator's reads and writes
+// values         values and their canonical form
+// errors         errors and their codes
 
 import { Database } from "./database.js";
 import { StratalogError } from "./errors.js";

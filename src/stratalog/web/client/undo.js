@@ -5,14 +5,15 @@ import { isObject, same } from "./values.js";
 
 /**
  * Return [name, arguments] of the mutations that undo a mutation with `effect`, one for each changed key. If `counts`
- * is true, `inc` is the built-in mutator, and the opposite `inc` undoes an `inc`, unless its outcome is unknown: then
- * the number may lack it. If an object has changed since the mutation, the undo restores only the members that the
- * mutation changed. Throws Rejected if the mutation is lost, rejected or undone, or had no effect, or if the
- * undo would overwrite a later change.
+ * is true, `inc` is the built-in mutator, and the opposite `inc` undoes an `inc`, even after later changes of the
+ * number. This does not apply to an `inc` of unknown outcome, which the number may not include. If an object has
+ * changed since the mutation, the undo restores only the members that the mutation changed. Throws Rejected if the
+ * mutation is lost, rejected or undone, or had no effect. Throws Rejected also if the undo would overwrite a later
+ * change, or if a member to restore was null or an object.
  */
 export function inverse({ name, args, effect, status, isUndone }, optimisticValue, counts) {
   if (status === "lost" || status === "rejected") throw new Rejected(`the mutation is ${status}`);
-  // The number of an `inc` does not show whether the `inc` was undone.
+  // The number that an `inc` changed does not show whether the `inc` was undone.
   if (isUndone) throw new Rejected("the mutation is already undone");
   const changed = [...effect.after].filter(([key, after]) => !same(effect.before.get(key), after));
   if (!changed.length) throw new Rejected("the mutation had no effect");

@@ -44,7 +44,7 @@ export function encode(value) {
 /** The size of a canonical value's JSON text in UTF-8. */
 export const encodedBytes = (value) => new TextEncoder().encode(encode(value)).length;
 
-/** The size of a JSON value as MessagePack. Throws `invalid` for a whole number whose JSON text is over 64 bits. */
+/** The size of a JSON value as MessagePack. Throws `invalid` if its JSON text has an integer beyond 64 bits. */
 export function packedBytes(value) {
   if (typeof value === "number") return Number.isInteger(value) ? integerBytes(value) : 9;
   if (typeof value === "string") {
@@ -100,7 +100,7 @@ function encodeNumber(value) {
 }
 
 function integerBytes(value) {
-  // JSON has 2^70 as digits, which other readers decode as an integer, but 1e21 with an exponent, as a float.
+  // JSON has 2^69 as digits, which other readers decode as an integer, but 1e21 with an exponent, as a float.
   const isFloat = Math.abs(value) >= 1e21;
   // JSON has -(2^63) as -9223372036854776000, which is beyond 64 bits.
   if (!isFloat && (value <= -(2 ** 63) || value >= 2 ** 64)) throw invalid("an integer is beyond 64 bits", { value });

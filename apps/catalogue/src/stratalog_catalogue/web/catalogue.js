@@ -51,12 +51,12 @@ function render() {
 async function search() {
   const mine = ++turn;
   try {
-    const works = await fetchJson(`${base}/works`, { text: named("q"), source: named("of"), limit: LIMIT });
+    const works = await fetchJson(`${base}/works`, { text: named("q"), source: named("of"), limit: LIMIT + 1 });
     if (mine !== turn) return;
     const focused = activeElement()?.dataset.key;
-    find("#list").replaceChildren(...works.map(line));
+    find("#list").replaceChildren(...works.slice(0, LIMIT).map(line));
     if (focused) links().find(({ dataset }) => dataset.key === focused)?.focus();
-    const more = works.length < LIMIT ? "" : `Only the first ${LIMIT} works are shown. Add words to the search.`;
+    const more = works.length > LIMIT ? `Only the first ${LIMIT} works are shown. Add words to the search.` : "";
     const none = named("q") || named("of") ? "No works match the search." : "There are no works yet.";
     hint(works.length === 0 ? none : more);
     mark();

@@ -21,8 +21,9 @@ export function make(tag, attributes = {}, ...content) {
 }
 
 /**
- * Fetch JSON. After each 401, ask the user for a token and retry. For another error, throw the server's message. A
- * gateway before the server may answer with a page instead of JSON: then throw an error with the status.
+ * Fetch JSON. After each 401, ask the user for a token and retry. For another error, throw an error with the server's
+ * message and the HTTP status. If a gateway before the server answers with a page instead of JSON, the message has the
+ * status.
  */
 export async function fetchJson(path, query) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
@@ -33,7 +34,8 @@ export async function fetchJson(path, query) {
   if (response.status === 401) return retryWithToken(path, query);
   const content = parsed(await body.text());
   if (response.ok && content !== undefined) return content;
-  throw new Error(content?.message ?? content?.error?.message ?? `The server answered ${response.status}.`);
+  const message = content?.message ?? content?.error?.message ?? `The server answered ${response.status}.`;
+  throw Object.assign(new Error(message), { status: response.status });
 }
 
 /** Whether a plain link works. A link cannot send a token, so it does not work if the page has a token. */

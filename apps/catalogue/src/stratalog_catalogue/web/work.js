@@ -5,18 +5,20 @@ import { fetchJson, make, size } from "./parts.js";
 
 const RELATIONS_SHOWN = 60;
 const VERSIONS_SHOWN = 1000;
+const DELETED = "The source deleted this record. Its earlier versions are below.";
+const UNMADE = "No work was made from this record yet.";
 
 /**
  * Fetch a work and its record's versions, and show them in `element` if `isWanted()` still returns true. If there is no
- * work, or after an error, show a message. A click on a related name calls `search(name)`.
+ * work, or after an error, show a message instead of the work. A click on a related name calls `search(name)`.
  */
 export async function showWork(element, base, asked, search, isWanted) {
   try {
     const versions = await fetchVersions(base, asked);
-    const work = versions[0].deleted ? null : await fetchJson(`${base}/work`, asked).catch(() => null);
+    const { work, reason } = await fetchWork(base, asked, versions[0].deleted);
     if (!isWanted()) return;
     document.title = `${work?.title ?? asked.id} · Catalogue`;
-    element.replaceChildren(...(work ? described(work, search) : missing(asked.id, versions[0].deleted)));
+    element.replaceChildren(...(work ? described(work, search) : missing(asked.id, reason)));
     showHistory(element, base, asked, versions);
     element.scrollTop = 0;
   } catch (error) {
@@ -36,11 +38,21 @@ async function fetchVersions(base, asked) {
   return versions;
 }
 
-function missing(id, isDeleted) {
-  const why = isDeleted
-    ? "The source deleted this record. Its earlier versions are below."
-    : "No work was made of this record yet.";
-  return [make("h2", {}, id), make("p", { class: "lead" }, why)];
+/**
+ * Fetch the work of a record. Return the work, or the reason why the page cannot show it.
+ * @returns {Promise<{ work?: any, reason?: string }>}
+ */
+async function fetchWork(base, asked, isDeleted) {
+  if (isDeleted) return { reason: DELETED };
+  try {
+    return { work: await fetchJson(`${base}/work`, asked) };
+  } catch (error) {
+    return { reason: error.status === 404 ? UNMADE : error.message };
+  }
+}
+
+function missing(id, reason) {
+  return [make("h2", {}, id), make("p", { class: "lead" }, reason)];
 }
 
 function described(work, search) {

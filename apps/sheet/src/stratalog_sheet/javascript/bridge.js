@@ -5,9 +5,9 @@ globalThis.bridge = (() => {
   const models = new Map();
   const REFUSED = Symbol.for("stratalog.refused");
 
-  // Changes the exported data of all other plugins. The engine writes texts without the escapes of ECMA-376 (part 1,
-  // 22.9.2.19), and drops characters that XML does not allow. It fails on a validation whose date is a formula, or is
-  // relative, such as the last week.
+  // Changes the data that all other plugins export. Without these changes, the engine writes texts without the escapes
+  // of ECMA-376 (part 1, 22.9.2.19), and drops characters that XML does not allow. It also fails on a validation whose
+  // date is a formula or is relative, such as the last week.
   class Export extends UIPlugin {
     static getters = ["getFormulasWrittenAsValues"];
 
@@ -36,7 +36,10 @@ globalThis.bridge = (() => {
       }
     }
 
-    /** Whether a value is a text that the engine would export as it reads typed texts: for example 007 as 7. */
+    /**
+     * Whether a cell's value is a text that a formula computed. The engine would export this text as if a user typed
+     * it: for example 007 as the number 7.
+     */
     isTextOfFormula(sheetId, name) {
       const position = { sheetId, ...helpers.toCartesian(name) };
       const { type, format } = this.getters.getEvaluatedCell(position);
@@ -68,8 +71,8 @@ globalThis.bridge = (() => {
     lastYear: "=EDATE(TODAY(),-12)",
   };
 
-  // Turns a rule of dates into a rule of numbers. For a rule with the range "date", `xlsx_repair.py` writes a rule of
-  // dates.
+  // Turns a rule of dates into a rule of numbers, and adds "date" to its ranges as a mark. For a rule with this mark,
+  // `xlsx_repair.py` writes a rule of dates.
   function withNumbers(rule) {
     const { type, values, dateValue } = rule.criterion;
     if (!(type in RULES_OF_NUMBERS)) return rule;

@@ -87,8 +87,9 @@ function rowsOf(table) {
 }
 
 /**
- * Return the position after a cell in quotation marks that begins at `start`; null if no such cell begins there. A cell
- * whose text needs no quotation marks has none, so such marks belong to the text.
+ * Return the position after a cell in quotation marks that begins at `start`; null if no such cell begins there. Other
+ * programs quote only a text that contains a tab, a line break or a quotation mark. Around any other text, the marks
+ * are a part of the text.
  */
 function endOfQuoted(text, start) {
   if (text[start] !== '"') return null;
@@ -103,7 +104,10 @@ function nextDelimiter(text, start) {
   return DELIMITER.exec(text)?.index ?? text.length;
 }
 
-/** Whether a command changes the contents or the positions of copied cells. */
+/**
+ * Whether a command may change the contents of copied cells. Commands that add or delete rows, columns or sheets are
+ * not checked here: after these commands, the engine itself forgets the cut cells.
+ */
 function changes(command, copied) {
   const { type, sheetId, col, row, content, target, commands } = command;
   // The commands of an undo or redo have the positions of an earlier version.

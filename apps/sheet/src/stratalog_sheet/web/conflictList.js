@@ -1,4 +1,4 @@
-// Conflict list: the tab “While you were away” of the panel.
+// Conflict list: the tab “Away” of the panel, with the heading “While you were away”.
 
 import { ago, make, moment } from "./dom.js";
 import { nameOf } from "./engine.js";

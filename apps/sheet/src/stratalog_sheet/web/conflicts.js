@@ -23,7 +23,7 @@ const ORIGIN = Symbol("origin");
  */
 export class Conflicts extends EventTarget {
   items = [];
-  /** The number of changes to the list so far. The offline cache stores the list after each change. */
+  /** The number of changes to `stored` so far. If this number has changed, the offline cache stores the items again. */
   changes = 0;
   /** Committed writes of this page, at their positions in the newest version. Others may not have seen these writes. */
   #own = [];
@@ -43,7 +43,10 @@ export class Conflicts extends EventTarget {
     this.addAll([item]);
   }
 
-  /** Add items. Each item replaces an earlier item of its kind and cell. One pasted table may have 100,000 items. */
+  /**
+   * Add items. An item replaces the earlier item of its kind and cell, unless the cell was deleted. One pasted table
+   * may have 100,000 items.
+   */
   addAll(items) {
     if (!items.length) return;
     const added = new Map();
@@ -178,7 +181,7 @@ function itemAt({ author, created_ms, shifts, nameOf }, kind, { line, ...positio
   return { kind, author, created_ms, ...cell, sheet: nameOf(cell.sheetId), ...texts };
 }
 
-/** Return items for the texts of commands that were not applied. */
+/** Return an item for each text that commands write, without texts that a later command overwrites. */
 export function itemsOf(kind, commands, nameOf, more = {}) {
   return lastTexts(commands).map((command) => {
     const cell = { ...cellOf(command), sheet: nameOf(command.sheetId) };
@@ -234,7 +237,7 @@ const isShift = ({ type }) => SHIFTS.has(type);
 const isClearing = ({ type }) => type === "DELETE_CONTENT" || type === "CLEAR_CELLS";
 const cellOf = ({ sheetId, col, row }) => ({ sheetId, col, row });
 const keyOf = ({ sheetId, col, row }) => `${sheetId} ${col} ${row}`;
-/** Two items of one kind and cell have the same identity, so the list has only the later one. */
+/** Of the items with the same kind and existing cell, the list has only the latest. It has all other items. */
 const identityOf = (item) =>
   item.col === undefined || item.kind === "deleted" || item.gone ? item.id : `${item.kind} ${keyOf(item)}`;
 

@@ -1,8 +1,8 @@
-// Dom: makes elements, and formats times, errors and messages. No function parses a text as markup.
+// Dom: makes elements, formats times and errors, saves files and shows messages. No function parses a text as markup.
 
 /**
  * Make an element with attributes and content. An attribute with a name such as `onclick` adds a listener. The value
- * true sets an empty attribute, and false omits the attribute.
+ * true sets an empty attribute. The values false, null and undefined omit the attribute.
  */
 export function make(tag, attributes = {}, ...content) {
   const element = document.createElement(tag);
@@ -60,7 +60,10 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** Return an error as a sentence: its message without the details at its end, but with the limit and the value. */
+/**
+ * Return an error as a sentence: its message without the details at its end. For an exceeded limit, the sentence also
+ * has the limit and the value. Two codes have fixed sentences.
+ */
 export function sentence({ code, message, details }) {
   if (code === "not-found") return "Not found.";
   if (code === "outcome-unknown") return "The server cannot be reached.";

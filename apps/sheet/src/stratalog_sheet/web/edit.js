@@ -32,7 +32,7 @@ const server = new Server(organisation);
 const me = { name: ownName(), isReader: query.has("view") };
 const marks = new Marks(() => shownModel()?.trigger("update"));
 const page = { marks, refusesUndo: () => !["saved", "saving"].includes(workbook.connectionStatus) };
-/** Callbacks for the workbook's model only. The version viewer's model does not get these callbacks. */
+/** Callbacks of the workbook's model. The version viewer's model has no such callbacks. */
 const following = {
   onMoved: (command) => tracker.move(command),
   onEditLost: (composer) => tracker.lose(composer),
@@ -261,7 +261,7 @@ function showConflicts() {
 function restore(item) {
   timeline.go(null);
   const isAway = item.kind === "undo" && !["saved", "saving"].includes(workbook.connectionStatus);
-  if (isAway) return toast("An undo needs the server, which cannot be reached now.");
+  if (isAway) return toast("An undo or redo needs the server. This page is not connected to the server now.");
   if (!restorer.restore(item)) toast("The sheet does not accept this change now. The change stays in the list.", true);
 }
 

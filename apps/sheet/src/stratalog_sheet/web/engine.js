@@ -1,6 +1,6 @@
-// Engine: o-spreadsheet's model, as this page uses it. In this page, only this file, rebase.js, refusal.js, trial.js
-// and charts.js use the engine's private names, except for `model.session`, which other files use, too. The engine's
-// version is pinned, and apps/sheet/tests/test_e2e.py tests the uses of private names.
+// Engine: o-spreadsheet's model, as this page uses it. Of the engine's private names, all files of the page may use
+// `model.session`. Only this file, rebase.js, refusal.js, trial.js, charts.js, clipboard.js and plugins.js use others.
+// The engine's version is pinned, and apps/sheet/tests/test_e2e.py tests the uses of private names.
 
 import "./charts.js";
 import "./rebase.js";
@@ -120,7 +120,7 @@ export function dropWaitingUndo(model, withdraw) {
   return waiting;
 }
 
-/** Return the revision that the next undo or redo would change. Skip the ids in `except`. Null means no revision. */
+/** Return the id of the revision that the next undo or redo would change, without the ids in `except`; else null. */
 export function nextInHistory(model, isRedo, except) {
   const history = historyOf(model);
   return (isRedo ? history.redoStack : history.undoStack).findLast((id) => !except.includes(id)) ?? null;

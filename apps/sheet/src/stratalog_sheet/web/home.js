@@ -18,8 +18,9 @@ let sheets = [];
 let isRetitling = false;
 /** The message of a running import; otherwise empty. */
 let importing = "";
-/** The number of requests for the list so far, and of those that run. Only the answer of the last request is shown. */
+/** The page shows the answer to a request for the list only if `turn` has not changed since the request. */
 let turn = 0;
+/** The number of requests for the list that are under way. */
 let running = 0;
 
 async function refresh() {

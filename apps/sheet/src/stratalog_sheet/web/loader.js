@@ -81,8 +81,8 @@ export class Loader {
   }
 
   /**
-   * Return the cached sheet if the server is unreachable or refuses requests for now, or if the sheet was deleted while
-   * changes were pending.
+   * Return the cached sheet if the server is unreachable or refuses requests for now, and the cache has the state on
+   * which the pending changes build. Also return the cached sheet if the sheet was deleted while changes were pending.
    * Otherwise throw the error. If the sheet was deleted and no change is pending, delete the cached sheet.
    */
   async #fallBack(cached, error) {

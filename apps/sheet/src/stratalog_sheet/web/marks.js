@@ -42,7 +42,7 @@ export function zonesOf(message) {
   return (message?.commands ?? []).flatMap(zonesOfCommand);
 }
 
-/** The zone of a cell with a name such as B7. */
+/** The zone of a cell or range with a name such as B7 or B7:C9. */
 export function zoneOf(sheetId, name) {
   return { sheetId, ...helpers.toZone(name) };
 }

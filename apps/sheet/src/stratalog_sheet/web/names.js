@@ -1,5 +1,5 @@
-// Names: the addresses of a sheet's page and of the page of all sheets, and the name of a new sheet in the store. Names
-// are unique in the store.
+// Names: the addresses of a sheet's page and of the page of all sheets, and the name of a new sheet in the store. Each
+// name is unique in its organisation.
 
 export const addressOf = (organisation, sheet) =>
   `/web/sheet/edit.html?${new URLSearchParams({ in: organisation, sheet })}`;

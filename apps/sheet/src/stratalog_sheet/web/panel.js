@@ -1,5 +1,5 @@
-// Panel: information beside the sheet. The panel shows the activity with its authors, the selected cell with all its
-// earlier contents, the named versions, and the conflicts.
+// Panel: information beside the sheet. The panel shows the activity with its authors, the changes of the selected cell,
+// the named versions, and the conflicts.
 
 import { ago, find, make, moment, sentence } from "./dom.js";
 import { refusal } from "./refusals.js";
@@ -157,7 +157,7 @@ export class Panel extends EventTarget {
     if (!name) return [make("p", { class: "hint" }, "Choose a cell to see its changes, with author and time.")];
     const entries = await this.#queries.blame({ name, tab, at });
     const head = make("h2", {}, name, make("small", {}, at === null ? label : `${label}, version ${at}`));
-    if (!entries.length) return [head, make("p", { class: "hint" }, "This cell was never changed.")];
+    if (!entries.length) return [head, make("p", { class: "hint" }, "No change of this cell is known.")];
     return [head, make("ol", { class: "entries" }, ...entries.map((entry) => this.#entry(entry, this.#change(entry))))];
   }
 

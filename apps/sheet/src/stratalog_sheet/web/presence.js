@@ -57,7 +57,8 @@ export class Presence {
 }
 
 // Other clients may send any presence. So this function uses only the parts that the engine can draw, under an id that
-// another connection cannot take. If the server states the connection's principal, the page shows the principal's name.
+// another connection cannot take. If the server states the connection's principal, the page shows the principal's name,
+// or the id of a principal without a name.
 function person(connection, state, principal) {
   const { name: own, position } = Object(state);
   const name = principal ? principal.name || principal.id : (own ?? "");

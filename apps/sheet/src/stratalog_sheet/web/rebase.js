@@ -2,8 +2,9 @@
 // after A. A new command rebases an operation. The operation then rebases the command, and this new form of the command
 // rebases the next operation. Without this file, the engine rebases all operations by the original form of the command.
 // A text that was typed after the insertion of a row may then get into a wrong cell:
-// docs/concepts/sheet-engine-reports.md. This file also makes the engine's views follow an undo or redo of a loaded
-// message. The server's engines load this file as a script, so it has no exports.
+// docs/concepts/sheet-engine-reports.md. This file also corrects other faults of the engine that would make the models
+// of one log differ, such as views that do not follow an undo of a loaded message. The server's engines load this file
+// as a script, so it has no exports.
 {
   /** Marks an ordered undo. All clients of a log execute an undo without this mark in the engine's own way. */
   const IN_ORDER = "ordered";

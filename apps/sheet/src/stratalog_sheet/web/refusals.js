@@ -23,7 +23,7 @@ export function refusal({ reason, command }) {
 /** A click on the button must not take the focus from the cell that is being edited. */
 const leaveFocus = (event) => event.preventDefault();
 
-/** Tell the user when a model lacks further commands. */
+/** Tell the user when the engine refuses commands of a version that had no refused command at the last check. */
 export function watchRefusals(workbook) {
   let known = new Set();
   const check = () => {

@@ -121,7 +121,8 @@
     }
     for (const id of getters.getPivotIds()) {
       const pivot = getters.getPivot(id);
-      // A cell with a formula of the pivot table hides an error of the load, and the engine does not load it again.
+      // A formula of the pivot table hides an error of the pivot table's load, and the engine then does not load the
+      // pivot table again. So load it here.
       pivot.init({ reload: true });
       // An older browser lacks this function, and the engine then shows no pivot table.
       if (Object.groupBy && pivot.isValid()) pivot.getExpandedTableStructure();

@@ -246,7 +246,7 @@ export class Workbook extends EventTarget {
   /**
    * Load a new model from the server, and repeat the pending changes, for example after a restore. `without` is the id
    * of a pending message to drop, because the server refused the message or an older entry already has it. Throws
-   * before the replacement of the model if a request fails. The transport then calls this method again.
+   * before the replacement of the model if a request fails. If a retry may help, the transport calls this method again.
    */
   async #reload({ without, isLost }) {
     const { facts, loaded } = await this.#loader.loadNewest();
@@ -355,7 +355,7 @@ export class Workbook extends EventTarget {
     stored?.catch((error) => this.#announce("error", error));
   }
 
-  /** End synchronisation for good. The model accepts no more edits, because no server or cache would store them. */
+  /** End synchronisation for good. The model accepts no more edits, because the page could not send them. */
   #end(error) {
     this.fault = error;
     this.#live?.stop();
