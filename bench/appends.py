@@ -101,7 +101,7 @@ def mutated(work: Workplace, store: Store, plain: PlainAppends) -> Measured:
 
 
 def value(size: int, work: Workplace) -> Measured:
-    """Put texts of ``size`` bytes, one in each commit. Compression halves the size of a text."""
+    """Put texts of ``size`` bytes, one in each commit. Compression halves the size of all but the shortest texts."""
     with open_store(work.fresh()) as store, _plain(work) as plain:
         document = store.create(ORGANISATION, "document")
         texts = [_text(number, size) for number in range(work.scale.commits)]

@@ -39,7 +39,7 @@ class Measured(msgspec.Struct, frozen=True):
     above_us: float | None = None
     """The microseconds that an operation takes longer than the reference.
 
-    None if unknown, and if ``value`` and ``reference`` are rates: `evaluate` computes the difference from two rates.
+    None if unknown. Also None if ``value`` and ``reference`` are rates, since `evaluate` then computes the difference.
     """
 
 

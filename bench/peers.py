@@ -45,7 +45,7 @@ SEED = 7
 
 WORK = {
     "append": "events/s: appends of one event by one thread, each durable",
-    "append-32": "events/s: appends of one event by 32 threads, each durable; each thread has a stream of its own",
+    "append-32": "events/s: appends of one event by 32 threads, each durable; one stream for each thread, or one log",
     "append-100": "events/s: appends of 100 events in one durable commit, by one thread",
     "read": "events/s: the events of one stream in order",
     "read-all": "events/s: the events of the whole store in order",

@@ -1,4 +1,4 @@
-"""(d) PostgreSQL: a new server in a temporary folder, with a socket in that folder, and with default durability."""
+"""The store (d) of docs/guides/table.md: PostgreSQL on a new server in a temporary folder, with default durability."""
 
 from __future__ import annotations
 

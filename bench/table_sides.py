@@ -101,7 +101,7 @@ class Ours:
 
 
 class FullState:
-    """(b) The entire state in one blob, and an item that names the blob.
+    """The store (b) of docs/guides/table.md: the entire state in one blob, and an item that names the blob.
 
     A commit replaces the item, unless another commit has replaced the item since this process read it.
 
@@ -174,11 +174,11 @@ class FullState:
 
 
 class ItemEach:
-    """(c) One item for each file and one for each reference. Each transaction also checks the partition's item.
+    """The store (c) of docs/guides/table.md: one item for each file and one for each reference.
 
-    A commit reads nothing. The benchmark uses a fixed number of rows for each new file, and one reference for each file
-    of a job. The conditions of the writes check the reference. The tuning is the maximum number of commits in a
-    transaction.
+    Each transaction also checks the partition's item. A commit reads nothing. The benchmark uses a fixed number of rows
+    for each new file, and one reference for each file of a job. The conditions of the writes check the reference. The
+    tuning is the maximum number of commits in a transaction.
     """
 
     tunings: Sequence[Any] = (1, 8, 33)

@@ -347,7 +347,7 @@ REMOVALS: tuple[Removal, ...] = (
             "tests/backends/test_deep_folders.py::test_a_folder_of_blobs_below_many_missing_folders_stores_blobs",
             "tests/backends/test_deep_folders.py::test_a_store_below_many_missing_folders_raises_unavailable",
             "apps/table/tests/test_data_files.py::test_a_data_file_below_many_missing_folders_is_written",
-            "apps/sheet/tests/test_engine.py::test_the_engine_is_installed_below_many_missing_folders",
+            "apps/sheet/tests/test_engine.py::test_an_installation_makes_many_missing_folders_of_the_engine",
         ),
     ),
     Removal(

@@ -156,7 +156,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "      for (const cell of commands) if (isSame(cell, command)) own.delete(keyOf(cell));\n",
             ),
         ),
-        (f"{TESTS}/test_rebase.py::test_the_conflicts_of_a_large_table_take_time_in_proportion_to_its_cells",),
+        (f"{TESTS}/test_rebase.py::test_the_conflicts_of_a_large_table_take_few_reads_of_each_command",),
     ),
     Removal(
         "B640",
@@ -178,7 +178,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B642",
         (Edit(f"{SHEET}/xlsx_repair.py", "    if columns[1] < COLUMNS_MAX:\n", "    if columns:\n"),),
-        (f"{EXPORTS}::test_an_export_leaves_out_ranges_and_figures_after_the_last_column_of_a_file",),
+        (f"{EXPORTS}::test_an_export_leaves_out_ranges_after_the_last_column_of_a_file",),
     ),
     Removal(
         "B642",

@@ -778,7 +778,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{TESTS}/test_forgotten.py::test_the_floor_never_passes_the_version_that_a_restore_without_a_snapshot_needs",
+            f"{TESTS}/test_forgotten.py::test_the_floor_rises_only_after_a_restore_without_a_snapshot_has_got_its_snapshot",
         ),
     ),
     Removal(

@@ -83,7 +83,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "if self.draft.get(COLLECTED + filename) is not None:",
             ),
         ),
-        (f"{TESTS}/test_files.py::test_a_collected_file_can_never_be_added",),
+        (f"{TESTS}/test_files.py::test_a_collected_file_cannot_be_added",),
     ),
     Removal(
         "B121",

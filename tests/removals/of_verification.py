@@ -682,7 +682,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            "apps/sheet/tests/test_reads_beside_retention.py::test_labels_are_read_although_the_floor_rises_twice_during_the_read",
+            "apps/sheet/tests/test_reads_beside_retention.py::test_labels_are_read_although_the_floor_rises_three_times_during_the_read",
         ),
         raises=("VersionForgotten",),
     ),

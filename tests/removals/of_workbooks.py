@@ -314,7 +314,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(f"{SHEET}/contents.py", "return not text or FORBIDDEN.search(text) is not None or", "return"),
         ),
         (
-            f"{CONTENTS}::test_contents_ignores_commands_that_the_engine_refuses",
+            f"{CONTENTS}::test_contents_refuses_exactly_the_commands_that_the_engine_refuses",
             f"{CONTENTS}::test_contents_equals_the_engine_state_after_random_commands",
         ),
     ),
@@ -328,7 +328,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{CONTENTS}::test_contents_ignores_commands_that_the_engine_refuses",
+            f"{CONTENTS}::test_contents_refuses_exactly_the_commands_that_the_engine_refuses",
             f"{CONTENTS}::test_contents_reads_hidden_and_frozen_rows_of_a_state",
         ),
     ),
@@ -338,7 +338,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(f"{SHEET}/contents.py", "return is_repeated or not", "return not"),
             Edit(f"{SHEET}/web/refusal.js", "new Set(elements).size < elements.length", "false"),
         ),
-        (f"{CONTENTS}::test_contents_ignores_commands_that_the_engine_refuses",),
+        (f"{CONTENTS}::test_contents_refuses_exactly_the_commands_that_the_engine_refuses",),
         raises=("IndexError",),
     ),
     Removal(

@@ -1,7 +1,7 @@
 """A soak test with kills: ``python -m apps.catalogue.tests.soak --records 1000000 --kills 40 --seed 7``.
 
 Each process polls its own source and makes the works of that source. The test kills processes at random times and
-restarts them at once. Each source has files of records, and a last file that changes some records. At the end every
+restarts each immediately. Each source has files of records, and a last file that changes some records. At the end every
 record must have its bytes, versions and work, and there must be no dead letter. The exit code is 1 if a check fails, or
 if the test killed too few processes.
 """

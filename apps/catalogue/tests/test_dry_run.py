@@ -84,7 +84,7 @@ def test_a_dry_run_compares_files_that_are_records_by_their_times(catalogue: Cat
 
 
 @pytest.mark.parametrize("complete", [False, True])
-def test_a_dry_run_looks_up_each_unchanged_record_only_once(
+def test_a_dry_run_looks_up_no_unchanged_record_a_second_time(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, complete: bool
 ) -> None:
     catalogue.add(complete=complete)

@@ -29,7 +29,7 @@ STORIES = [
     "anAddressRestoresTheShownSearchAndWork",
     "aClickOnANameSearchesForTheName",
     "textOfARecordIsNotInterpretedAsMarkup",
-    "darkIsFollowedAndChosen",
+    "theColourSchemeFollowsTheSystemUntilTheReaderChooses",
     "aNarrowScreenShowsEitherTheListOrAWork",
     "aClosedWorkReturnsToItsLineInTheListOnANarrowScreen",
     "aFailedSearchShowsItsErrorInPlaceOfEarlierResults",

@@ -175,8 +175,8 @@ def test_a_url_is_shown_without_credentials_query_and_fragment(url: str, shown: 
 
 
 def test_an_unreachable_server_is_reported_without_credentials_and_query(catalogue: Catalogue) -> None:
-    settings: dict[str, Any] = {**settings_of(Feed()), "location": "http://u:pass@127.0.0.1:1/feed?key=secret"}
+    settings: dict[str, Any] = {**settings_of(Feed()), "location": "http://u:pa55word@127.0.0.1:1/feed?key=secret"}
     catalogue.add("away", **settings)
     outcome = catalogue.poll()
     assert "127.0.0.1:1/feed" in outcome.reason
-    assert not {"secret", "pass"} & set(outcome.reason.replace("=", " ").replace(":", " ").split())
+    assert [text for text in ("secret", "pa55word", "u:") if text in outcome.reason] == []

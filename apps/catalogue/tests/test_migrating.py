@@ -196,7 +196,7 @@ def test_a_repeated_migration_copies_no_row_whose_version_was_pruned(
     poll_and_prune(catalogue, "b", retain=retain)
     assert run(catalogue, old) == (0, same, failed)
     assert body(catalogue, "b") == b"polled"
-    # Without a version of any row, the row may also be a new one.
+    # If no version of a row is left, the migration cannot tell a pruned row from a new one.
     assert ["it is unknown" in letter.reason for letter in catalogue.records.dead_letters()] == [True] * (failed > 0)
 
 
@@ -262,7 +262,9 @@ def test_a_rename_keeps_the_newer_of_two_notes_of_a_migration(catalogue: Catalog
     assert catalogue.records.get(f"{MIGRATIONS}tate/{old.table}").body == b"null"
 
 
-def test_a_migration_that_read_no_row_counts_as_none(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_that_failed_before_its_first_row_is_no_earlier_migration(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = Old(ranged=False)
     old.row("b", 1, {"S": "1"})
     poll_and_prune(catalogue, "b", retain=1)

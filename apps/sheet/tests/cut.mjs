@@ -1,4 +1,4 @@
-// A cut cell that the user moves by the insertion of another cell, a command that consists of others.
+// A user cuts a cell and then inserts a cell at its position. The engine executes the insertion as several commands.
 // `node cut.mjs ENGINE_FOLDER PAGE_FOLDER` prints the page's warnings.
 import { made, named, sheetId } from "./lines.mjs";
 

@@ -44,7 +44,7 @@ CLIENTS = 3
 REQUESTS_MIN = 40
 """A session normally makes more requests than this number. The kills happen at random requests below this number."""
 
-AT_ONCE = 2
+PARALLEL = 2
 KILL_DELAY_SECONDS_MAX = 0.01
 TRIES_MAX = 40
 TRY_SECONDS = 0.1
@@ -126,7 +126,7 @@ class ServedRun(Run):
     def _ask(self, method: str, path: str, **options: Any) -> Any:
         """Do the kills planned for this request, then return the server's answer. Raises Refusal, Diverged.
 
-        Retries at most `TRIES_MAX` times while the server is busy or has lost an engine.
+        Sends the request at most `TRIES_MAX` times while the server is busy or has lost an engine.
         """
         self._requests += 1
         for _ in range(self._kills[self._requests]):
@@ -252,7 +252,7 @@ def play(sessions: int, kills: int, seed: int) -> tuple[Counter[str], int]:
     total: Counter[str] = Counter()
     engines = EnginePool(ENGINES)
     try:
-        with TemporaryDirectory() as folder, serving(folder) as server, ThreadPoolExecutor(AT_ONCE) as threads:
+        with TemporaryDirectory() as folder, serving(folder) as server, ThreadPoolExecutor(PARALLEL) as threads:
 
             def run(number: int) -> dict[str, int]:
                 try:

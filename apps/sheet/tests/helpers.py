@@ -9,7 +9,7 @@ from stratalog_sheet import EngineSettings, Sheet
 from stratalog_sheet.events import Restored, event_of
 
 ENGINES = EngineSettings(call_seconds_max=120, workbook_seconds_max=300)
-"""More time on the clock for tests of something else. The limits of computing time are unchanged.
+"""Longer limits of elapsed time, for tests that do not test these limits. The limits of CPU time are unchanged.
 
 Engines run at a low priority, so the other workers of a test run can delay a call by more than the usual limit.
 """
@@ -50,7 +50,7 @@ def undo(sheet: Sheet, of: str, *, again: bool = False, **more: Any) -> dict[str
 
 
 def restore_without_snapshot(sheet: Sheet, version: int) -> int:
-    """Restore a version as an earlier program that was killed between the commits of the entry and of its snapshot."""
+    """Commit the entry of a restore without its snapshot, as an earlier program that was killed between two commits."""
     fact = Restored(version, present(sheet), f"revision-{next(_numbers)}")
     return sheet.log.append(event_of(fact), expected=sheet.version).version
 

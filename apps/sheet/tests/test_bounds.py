@@ -60,7 +60,7 @@ def test_a_message_beyond_the_limits_of_rows_columns_cells_or_sheets_is_refused(
     assert sheet.version == 1
 
 
-def test_a_message_at_the_limits_is_committed_and_the_sheet_opens(sheet: Sheet) -> None:
+def test_a_message_at_the_limits_of_added_rows_and_columns_is_committed_and_the_sheet_opens(sheet: Sheet) -> None:
     columns = {**rows(1, SHEET_COLUMNS_ADDED_MAX), "dimension": "COL"}
     sheet.append(revision(sheet, rows(1, SHEET_ROWS_ADDED_MAX), columns))
     assert sheet.sheets()[0]["rows"] == 100 + SHEET_ROWS_ADDED_MAX

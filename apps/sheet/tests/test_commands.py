@@ -13,7 +13,7 @@ from apps.sheet.tests.packages import package, rows
 from apps.sheet.tests.workbooks import workbooks
 from stratalog import Store
 from stratalog.cli import main
-from stratalog_sheet import EnginePool, Sheet, Sheets
+from stratalog_sheet import EnginePool, Sheet, Sheets, SheetSettings
 from stratalog_sheet.models import LongOpening
 
 Run = Callable[..., Result]
@@ -175,11 +175,15 @@ def test_an_option_that_would_be_ignored_is_refused(plan: Run, tmp_path: Path) -
     assert "--tab" in plan("history", "acme/plan", "--tab", "Sheet1", code=2).output
 
 
-def test_the_snapshot_command_prints_the_number_of_saved_snapshots(plan: Run) -> None:
+def test_the_snapshot_command_prints_the_number_of_saved_snapshots(plan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan("snapshot", "acme").output == "saved 0 snapshots\n"
+    short = SheetSettings(undo_entries=1, snapshot_entries=2)
+    monkeypatch.setattr("stratalog_sheet.sheets.SheetSettings", lambda: short)
+    assert plan("snapshot", "acme").output == "saved 1 snapshot\n"
+    assert plan("snapshot").output == "saved 0 snapshots\n"
 
 
-def test_each_type_of_error_has_a_message_and_an_exit_code(plan: Run) -> None:
+def test_errors_not_found_invalid_and_conflict_have_their_exit_codes(plan: Run) -> None:
     assert "sheet not found" in plan("get", "acme/none", "A1", code=3).output
     assert "version not found" in plan("get", "acme/plan", "A1", "--at", "99", code=3).output
     assert "not a cell" in plan("get", "acme/plan", "nonsense", code=2).output

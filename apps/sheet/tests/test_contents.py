@@ -1,4 +1,4 @@
-"""`Contents` has the sheets, lines and texts of the engine after any commands, also after commands that it refuses."""
+"""`Contents` has the sheets, lines and texts of the engine after any commands, also those that the engine refuses."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ CASES: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("commands", CASES.values(), ids=CASES)
-def test_contents_ignores_commands_that_the_engine_refuses(commands: list[dict[str, Any]], engines: EnginePool) -> None:
+def test_contents_refuses_exactly_the_commands_that_the_engine_refuses(
+    commands: list[dict[str, Any]], engines: EnginePool
+) -> None:
     with engines.lend("contents") as models:
         state = of_engine(models.engine, START, commands)
     assert of_contents(START, commands) == of_sheets(state)

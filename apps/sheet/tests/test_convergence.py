@@ -14,7 +14,7 @@ from stratalog.errors import Invalid
 from stratalog_sheet import EnginePool, SheetSettings, load_plan, snapshot_versions
 
 RUNS = 20
-RUNS_AT_ONCE = 5
+RUNS_OF_A_TEST = 5
 STEPS = 200
 VERSIONS_MIN = 15
 """The minimum number of versions of a run. The runs of seven seeds have 23 to 56 versions."""
@@ -24,9 +24,9 @@ SEED_ACROSS = 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1, RUNS + 1, RUNS_AT_ONCE))
+@pytest.mark.parametrize("first", range(1, RUNS + 1, RUNS_OF_A_TEST))
 def test_clients_states_and_replay_agree(first: int, engines: EnginePool) -> None:
-    for seed in range(first, first + RUNS_AT_ONCE):
+    for seed in range(first, first + RUNS_OF_A_TEST):
         counts = play(seed, engines, steps=STEPS)
         assert counts["versions"] >= VERSIONS_MIN, counts
         assert counts["conflicts"] > 0, counts

@@ -1,4 +1,4 @@
-"""The demo's workbook has no cell with an error, and has a history of versions."""
+"""The demo's workbook has a history of versions, and the sampled versions have no cell with an error."""
 
 from __future__ import annotations
 

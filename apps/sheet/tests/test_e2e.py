@@ -30,7 +30,7 @@ STORIES = [
     "aChangeWhoseAnswerIsLostIsAppliedOnce",
     "anUndoRevertsOnlyTheUsersOwnEdit",
     "anUndoNeverBlocksASheetThatIsOffline",
-    "aProgramsValueAppearsAtOnce",
+    "aProgramsValueAppearsInAnOpenPage",
     "reopeningASheetFetchesOnlyNewEntries",
     "tabsOfABrowserAreSeparateClients",
     "typedTextIsNotInterpretedAsMarkup",
@@ -105,7 +105,7 @@ STORIES = [
     "aSheetThatWasNotImportedHasNoOriginalFile",
 ]
 
-WITH_COMMAND = "anEditByTheCommandLineAppearsAtOnce"
+WITH_COMMAND = "anEditByTheCommandLineAppearsInAnOpenPage"
 WITH_RESTORE = [
     "aServerRestoredFromABackupAcceptsPendingChanges",
     "aTabAheadOfARestoredServerReturnsToTheVersionOfTheServer",

@@ -449,7 +449,9 @@ def _end_as_fork(pool: EnginePool, of_parent: int | None) -> NoReturn:
         os._exit(code)
 
 
-def test_the_engine_is_installed_below_many_missing_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installation_makes_many_missing_folders_of_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stop(folder: Path) -> NoReturn:
         raise Unavailable("the folder is made", made=folder.is_dir())
 

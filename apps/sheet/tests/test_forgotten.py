@@ -112,7 +112,7 @@ def test_versions_at_or_above_the_floor_are_unchanged_and_usable(short: Sheets, 
 
 
 def use(sheet: Sheet, floor: int) -> None:
-    """Use each public operation of a sheet with forgotten versions."""
+    """Use the public operations of a sheet with forgotten versions."""
     head = sheet.version
     loaded = sheet.load()
     assert loaded.base_version >= floor
@@ -215,11 +215,14 @@ def test_snapshot_due_saves_the_missing_snapshot_of_a_restore(short: Sheets) -> 
     restore_without_snapshot(sheet, 1)
     for number in range(10):
         sheet.set("A2", str(number))
-    assert [sheet.snapshot_due(), sheet.snapshot_due()] == [3, 7]  # no older snapshot exists, so 3 is not due at once
+    assert [sheet.snapshot_due(), sheet.snapshot_due()] == [
+        3,
+        7,
+    ]  # no older snapshot exists, so 3 is not due immediately
 
 
-def test_the_floor_never_passes_the_version_that_a_restore_without_a_snapshot_needs(short: Sheets) -> None:
-    """The floor may rise to snapshot 4 as soon as segments are sealed, and version 2 is below it."""
+def test_the_floor_rises_only_after_a_restore_without_a_snapshot_has_got_its_snapshot(short: Sheets) -> None:
+    """The restore needs version 2, and the floor may rise to 4. Maintenance first saves the snapshot of the restore."""
     sheet = short.create("acme", "plan")
     for number in range(8):
         sheet.set("A1", f"text {number}")
@@ -351,7 +354,7 @@ def test_each_route_works_or_reports_a_forgotten_version(store: Store, short: Sh
 
 
 def routes(at: int, head: int) -> list[tuple[str, str, Any]]:
-    """Return the requests of all routes that work on a version, with the body of each."""
+    """Return requests of all routes except the import, its report and its file: (method, path, body)."""
     return [
         ("GET", "/", None),
         ("GET", "/load", None),

@@ -89,7 +89,7 @@ def test_a_load_with_a_known_base_returns_only_new_entries(client: Client, name:
     assert whole["data"]["sheets"]
 
 
-def test_a_cell_is_written_and_read_at_each_version(client: Client, name: str) -> None:
+def test_a_cell_is_read_at_the_current_and_at_an_earlier_version(client: Client, name: str) -> None:
     client.put(f"{name}/cells/A1", params={"author": "Cleo"}, json={"content": "2"})
     client.put(f"{name}/cells/A2", json={"content": "=A1*21"})
     assert client.get(f"{name}/cells/A2").json()["value"] == 42

@@ -1,4 +1,4 @@
-"""An installation of the engine from npm checks pinned hashes. It either completes, or leaves no files."""
+"""An installation of the engine from npm checks pinned hashes. It completes, or it makes no folder of the engine."""
 
 from __future__ import annotations
 

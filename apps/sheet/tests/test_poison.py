@@ -279,7 +279,7 @@ async def _ask_beside_a_slow_one() -> None:
         await asyncio.gather(*slow)
 
 
-def test_waiting_calls_of_a_sheet_are_limited_to_half_of_the_queue() -> None:
+def test_running_and_waiting_calls_of_a_sheet_are_limited_to_half_of_all_calls() -> None:
     asyncio.run(_wait_for_one())
 
 

@@ -1,4 +1,4 @@
-"""Reads of kept entries while retention raises the floor once more."""
+"""Reads of kept entries and of labels while retention raises the floor."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from stratalog.log import Event, Log, create_log, open_log
 from stratalog.log.retention import raise_floor
+from stratalog_sheet.events import Named, event_of
 from stratalog_sheet.history import Labels
 from stratalog_sheet.retention import read_retained
 from tests.documents.helpers import World
@@ -34,7 +35,7 @@ def test_kept_entries_are_read_although_the_floor_rises_again_during_the_read() 
     assert read_retained(opened(grown()), 0, 2) == []
 
 
-def test_labels_are_read_although_the_floor_rises_twice_during_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_are_read_although_the_floor_rises_three_times_during_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
     world, floor, rises = grown(), Log.floor, iter((5, 7, 9))
     handles: list[Log] = []
 
@@ -45,5 +46,7 @@ def test_labels_are_read_although_the_floor_rises_twice_during_the_read(monkeypa
         return before
 
     monkeypatch.setattr(Log, "floor", rising)
+    opened(world).append(event_of(Named(9, "kept")))
     handles.append(opened(world))
-    assert Labels(handles[0]).read() == []
+    assert [named.label for named in Labels(handles[0]).read()] == ["kept"]
+    assert list(rises) == []

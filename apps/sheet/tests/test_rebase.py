@@ -72,7 +72,7 @@ def test_a_text_lost_in_cells_that_an_undo_removed_is_restored_into_new_cells(ca
     assert [result[field] for field in ("lost", "texts", "sizes", "left")] == expected
 
 
-def test_the_conflicts_of_a_large_table_take_time_in_proportion_to_its_cells() -> None:
+def test_the_conflicts_of_a_large_table_take_few_reads_of_each_command() -> None:
     """If the reads of each command grew with the number of commands, there would be more than 300 for each command."""
     done = subprocess.run(
         [node_program(), str(HERE / "large.mjs"), str(PAGE)], capture_output=True, text=True, timeout=SECONDS_MAX

@@ -97,7 +97,7 @@ def test_a_reader_ahead_of_the_sheet_gets_a_version_lost_error(sheets: Sheets) -
     assert caught.value.code == "version-lost"
 
 
-def test_only_a_reader_of_another_history_gets_a_version_lost_error(sheets: Sheets) -> None:
+def test_a_reader_of_another_history_gets_a_version_lost_error(sheets: Sheets) -> None:
     sheet = sheets.create("acme", "plan")
     lost = sheet.append(message(sheet, "lost"))
     assert sheet.since(lost.version, lost.hash).entries == []

@@ -9,9 +9,8 @@ from functools import partial
 import pytest
 
 import stratalog
-from apps.sheet.tests.helpers import present, put, revision, rows, undo
+from apps.sheet.tests.helpers import present, put, restore_without_snapshot, revision, rows, undo
 from stratalog import Conflict, Invalid, LimitExceeded, NotFound, Store, VersionConflict
-from stratalog.errors import Unavailable
 from stratalog_sheet import EnginePool, Sheet, Sheets, snapshots_due
 from stratalog_sheet.events import Revision, event_of
 from stratalog_sheet.limits import SHEET_BEHIND_ENTRIES_MAX
@@ -362,16 +361,12 @@ def test_a_restore_is_reverted_by_a_second_restore(sheet: Sheet) -> None:
 
 
 def test_a_restore_without_a_saved_snapshot_is_computed_from_the_entries(
-    sheet: Sheet, store: Store, engines: EnginePool, monkeypatch: pytest.MonkeyPatch
+    sheet: Sheet, store: Store, engines: EnginePool
 ) -> None:
     sheet.set("A1", "good")
     sheet.set("A1", "bad")
-
-    def fails(version: int, parts: object) -> bool:
-        raise Unavailable("the disk is away")
-
-    monkeypatch.setattr(sheet.log, "save_snapshot", fails)
-    sheet.restore(2)
+    assert restore_without_snapshot(sheet, 2) == 4
+    assert sheet.log.app_snapshot(4) is None
     assert cells(Sheets(store, engines).open("acme", "plan")) == {"A1": "good"}
 
 

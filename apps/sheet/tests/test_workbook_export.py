@@ -230,7 +230,7 @@ def test_an_export_leaves_out_columns_and_cells_that_a_file_cannot_contain() -> 
     assert (lost.code, lost.count, lost.where) == ("beyond", 2, ["Wide!XFE1", "Wide!A1048577"])
 
 
-def test_an_export_leaves_out_ranges_and_figures_after_the_last_column_of_a_file() -> None:
+def test_an_export_leaves_out_ranges_after_the_last_column_of_a_file() -> None:
     allowance, findings = Allowance(math.inf, math.inf), Findings()
     writer = SheetRepair("sheet0.xml", allowance, "Wide", Literals("strings.xml", allowance), set(), findings)
     merges = '<mergeCells count="1"><mergeCell ref="XFE1:XFF1"/></mergeCells>'

@@ -79,7 +79,7 @@ def test_the_original_of_an_imported_workbook_is_returned_unchanged_after_an_edi
     assert sheet.original() == (SMALL, small())
 
 
-def test_the_large_workbook_loads_from_its_app_snapshot(large_sheet: Sheet) -> None:
+def test_the_large_workbook_has_an_app_snapshot_that_shares_parts_with_the_next_one(large_sheet: Sheet) -> None:
     sheet = large_sheet
     kept = sheet.log.app_snapshot(1)
     assert kept is not None

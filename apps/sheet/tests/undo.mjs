@@ -14,10 +14,10 @@ function play(seed) {
   const below = (limit) => Math.floor(chance() * limit);
   const clients = [made(named(), "ann"), made(named(), "ben")];
   const typed = [];
-  const unforetold = [];
+  const unpredicted = [];
   let hasRedone = false;
   const deliver = (client) => {
-    for (const message of client.sent.splice(0)) for (const each of clients) unforetold.push(...given(each, message));
+    for (const message of client.sent.splice(0)) for (const each of clients) unpredicted.push(...given(each, message));
   };
   for (let step = 0; step < STEPS; step++) {
     const client = clients[below(2)];
@@ -34,7 +34,7 @@ function play(seed) {
   const [ann, ben] = clients.map(({ model }) => look(model));
   const same = JSON.stringify([...ann].sort()) === JSON.stringify([...ben].sort());
   const elsewhere = typed.flatMap((each) => wrong(ann, each, hasRedone));
-  return [...elsewhere, ...unforetold, ...(same ? [] : ["the clients differ"])].map((line) => `seed ${seed}: ${line}`);
+  return [...elsewhere, ...unpredicted, ...(same ? [] : ["the clients differ"])].map((line) => `seed ${seed}: ${line}`);
 }
 
 /** Give a client a message. Return a line for each name or text that an undo or redo moves to an unpredicted cell. */
@@ -51,9 +51,9 @@ function given({ model, receive }, message) {
   if (grown.some((lines, index) => lines !== grownBy(effect, ["ROW", "COL"][index]))) return [];
   return [...before].flatMap(([name, { col, row }]) => {
     const there = after.get(name);
-    const foretold = movedBy({ sheetId, col, row }, effect);
-    const isRight = foretold.gone ? !there : !there || (there.col === foretold.col && there.row === foretold.row);
-    return isRight ? [] : [`${name} goes to ${JSON.stringify(there)}, not to ${JSON.stringify(foretold)}`];
+    const predicted = movedBy({ sheetId, col, row }, effect);
+    const isRight = predicted.gone ? !there : !there || (there.col === predicted.col && there.row === predicted.row);
+    return isRight ? [] : [`${name} goes to ${JSON.stringify(there)}, not to ${JSON.stringify(predicted)}`];
   });
 }
 

@@ -39,7 +39,7 @@ class Model:
         self.files: dict[str, Places] = {}
         self.tree: dict[str, Partition] = {root.id: root}
         self.lost: dict[str, int] = {}
-        """The files without references, each with the version that removed its last reference."""
+        """The files without references, each with the version since which it has none."""
 
         self.collected: set[str] = set()
         self.jobs: dict[tuple[str, str], Job] = {}

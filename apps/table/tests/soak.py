@@ -1,7 +1,7 @@
 """A soak test with kills: ``python -m apps.table.tests.soak --rows 5000000 --processes 4 --seed 7``.
 
 Each process ingests its own rows into one table. Between batches it splits leaves, moves references, merges files,
-collects garbage or reads a leaf. The soak kills processes at random and restarts them at once. At the end the table
+collects garbage or reads a leaf. The soak kills processes at random and restarts each immediately. At the end the table
 must have each row exactly once. With ``--store aws-local``, the table's log is in DynamoDB and its data is in S3. Both
 services are emulated on this machine.
 """
@@ -74,7 +74,7 @@ def soak(
 ) -> dict[str, int]:
     """Run until all rows are in the table and ``kills_min`` processes were killed. Return the counts of rows and kills.
 
-    Raises AssertionError if a row is missing or duplicated, or if a process ended by itself.
+    Raises AssertionError if a row is missing or duplicated, or if a process ended by itself or wrote an error.
     """
     chance = random.Random(seed)
     batches = -(-rows // (processes * batch_rows))

@@ -300,7 +300,7 @@ def test_an_alteration_that_is_refused_makes_none_of_its_changes(tmp_path: Path)
     assert table.at().columns() == before
 
 
-def test_columns_that_do_not_fit_the_columns_of_another_process_are_refused(tmp_path: Path) -> None:
+def test_columns_that_do_not_fit_the_columns_of_the_table_are_refused(tmp_path: Path) -> None:
     table, _ = made(tmp_path)
     table.set_columns([ValueColumn("value", "int64")])
     table.set_columns([ValueColumn("value", "int32")])

@@ -137,7 +137,7 @@ def test_a_source_of_numbered_batches_is_refused_for_file_ingest(table: Table) -
         bring(table, "day-0/p1.parquet")
 
 
-def test_a_file_that_changes_while_it_is_read_is_an_error(table: Table) -> None:
+def test_a_file_that_changes_after_its_content_was_hashed_is_an_error(table: Table) -> None:
     file = input_file(Path("day-0/p1.parquet"))
     pq.write_table(numbered(ROWS), "day-0/p1.parquet")
     with pytest.raises(Conflict, match="was changed"):

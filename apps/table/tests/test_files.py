@@ -316,7 +316,7 @@ def test_a_purge_without_a_positive_limit_is_refused_and_the_next_purge_deletes_
     assert table.purge() == 1
 
 
-def test_a_collected_file_can_never_be_added(table: Table) -> None:
+def test_a_collected_file_cannot_be_added(table: Table) -> None:
     table.add_files([new_file("a")])
     with refused("file-tracked", "File is tracked: a"):
         table.collect_files(["a"])

@@ -184,7 +184,7 @@ const stories = {
     assert.equal(await page.locator("main img").count(), 0);
   },
 
-  async darkIsFollowedAndChosen(browser) {
+  async theColourSchemeFollowsTheSystemUntilTheReaderChooses(browser) {
     const page = await person(browser, "", { colorScheme: "dark" });
     const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const dark = await paper();

@@ -42,8 +42,9 @@ class EngineTurns:
     async def run(self, name: tuple[str, str], function: Callable[[], T]) -> T:
         """Call ``function``, which needs the sheet ``name`` = (organisation, name), and return its result.
 
-        Calls of one sheet and one caller begin in their order of arrival. Raises Refused if too many calls wait or this
-        call waited too long. One sheet may use half of the queue, and so may one caller.
+        Calls of one sheet and one caller begin in their order of arrival. Raises Refused if there are too many calls,
+        or if this call waited too long. Running and waiting calls both count. One sheet may have half of the calls, and
+        so may one caller.
         """
         work = present_work()
         return await self._pool.run(function, key=name, caller=work.caller if work else None)

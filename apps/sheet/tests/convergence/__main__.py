@@ -1,4 +1,4 @@
-"""Random runs: ``python -m apps.sheet.tests.convergence --runs 300 --seed 1``. The exit code is 1 if a run diverged."""
+"""Random runs: ``python -m apps.sheet.tests.convergence --runs 300 --seed 1``. The exit code is 1 if a run failed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main() -> int:
             failed.append(seed)
             print(f"seed {seed}: {type(exc).__name__}: {exc}", *getattr(exc, "__notes__", ()), sep="\n", flush=True)
     engines.close()
-    print(f"{asked.runs} runs, {len(failed)} diverged, {dict(total)}")
+    print(f"{asked.runs} runs, {len(failed)} failed, {dict(total)}")
     return 1 if failed else 0
 
 

@@ -12,13 +12,13 @@ const UNAVAILABLE = {
   body: JSON.stringify({ code: "unavailable", message: "the store is unavailable" }),
 };
 
-/** Answer the requests for a path with 503 until `end` is called. `happens` waits until so many were answered. */
+/** Answer the requests for a path with 503 until `end` is called. `happens` waits until `count` were answered. */
 async function fail(page, path) {
   const pattern = `**/sheets/*/${path}*`;
   const checks = [];
   let failures = 0;
   await page.route(pattern, async (route) => {
-    // Count an answer only once the browser has it: a story may call `end` at once, which lets open requests pass.
+    // Count an answer only once the browser has it: a story may call `end` immediately, which lets open requests pass.
     await route.fulfill(UNAVAILABLE);
     failures += 1;
     for (const check of checks) check();

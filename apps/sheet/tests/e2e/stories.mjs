@@ -236,7 +236,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     await agree(url, story, ada, bob);
   },
 
-  async aProgramsValueAppearsAtOnce(browser) {
+  async aProgramsValueAppearsInAnOpenPage(browser) {
     await make(url, story);
     const page = await person(browser, "Ada Lace");
     await open(page, url, story);
@@ -244,7 +244,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     await shows(page, "C3", "from outside");
   },
 
-  async anEditByTheCommandLineAppearsAtOnce(browser) {
+  async anEditByTheCommandLineAppearsInAnOpenPage(browser) {
     await make(url, story);
     const page = await person(browser, "Ada Lace");
     await open(page, url, story);
