@@ -7,7 +7,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
-from stratalog.clock import id_from
+from stratalog.clock import Clock, id_from
 from stratalog.codec import encode
 from stratalog.errors import KeyReused, NotFound, OutcomeUnknown, Redacted
 from stratalog.group_commit import Latch
@@ -27,15 +27,20 @@ from stratalog.log.environment import Environment
 from stratalog.log.prepared_snapshot import PreparedSnapshot
 from stratalog.ports.index import NO_BLOBS
 
-__all__ = ["FORGOTTEN", "PendingEntry", "prepare_entry", "same_request"]
+__all__ = ["FORGOTTEN", "PendingEntry", "draw_ids", "prepare_entry", "same_request"]
 
 WRITE_ID_CHARACTERS = 16
+DRAWN_BYTES = SALT_BYTES + WRITE_ID_CHARACTERS
 FORGOTTEN = "the version of an append was forgotten"
 """The message of OutcomeUnknown if the version in doubt was forgotten before the append could read it."""
 
 
 class PendingEntry:
-    """An entry to be written. After the append it also has the outcome: the committed entry or an error."""
+    """An entry to be written. After the append it also has the outcome: the committed entry or an error.
+
+    The leader of the commit gives the entry the salt and the write id that its caller has not chosen; see `draw_ids`.
+    Until then ``digest`` is empty.
+    """
 
     # Class attributes, since most entries never set them: creating an instance is then faster.
     error: BaseException | None = None
@@ -43,6 +48,7 @@ class PendingEntry:
     is_leader: bool | None = None
     named = False
     snapshot: PreparedSnapshot | None = None
+    digest: bytes = b""
 
     def __init__(
         self,
@@ -64,7 +70,7 @@ class PendingEntry:
         self.author = author
         self.principal = principal
         self.salt: bytes = attributes["s"]
-        self.digest = body_digest(self.salt, sha256(body).digest())
+        self.body_hash = sha256(body).digest()
         self.in_doubt: list[tuple[str, int]] = []
         self.entry: Entry | None = None
 
@@ -77,6 +83,19 @@ class PendingEntry:
     def blob_bytes(self) -> int:
         """The bytes of the entry's blobs that the commit itself stores."""
         return 0 if self.blob_batch is None else self.blob_batch.held_bytes
+
+    def complete(self, drawn: bytes) -> None:
+        """Take from ``drawn`` the salt and the write id that the caller has not chosen, and compute the digest.
+
+        The digest is set last, since the next leader repeats an interrupted call.
+        """
+        attributes = self.attributes
+        if attributes["w"] is None:
+            attributes["w"] = id_from(drawn[SALT_BYTES:])
+        if attributes["s"] is None:
+            attributes["s"] = drawn[:SALT_BYTES]
+        self.write_id, self.salt = attributes["w"], attributes["s"]
+        self.digest = body_digest(self.salt, self.body_hash)
 
     def hash_after(self, before: bytes, version: int, created_ms: int) -> bytes:
         """Return the hash of this entry as ``version``, after an entry whose hash is ``before``."""
@@ -149,18 +168,16 @@ def prepare_entry(
     snapshot: PreparedSnapshot | None = None,
     checked: bool = False,
 ) -> PendingEntry:
-    """Check and encode an entry, and return it ready to be written. A large body goes to the blobs of ``owner``."""
+    """Check and encode an entry. A large body goes to the blobs of ``owner``.
+
+    `draw_ids` must follow before the entry is planned.
+    """
     if snapshot is not None:
         blob_batch = snapshot.blob_batch
     # The leader of a group commit compares this number. An error there would end the calls of other threads.
     if expected is not None:
         check_version(expected)
-    # One call returns the bytes of the salt and of the write id, since each call enters the kernel.
-    drawn = environment.clock.random_bytes(SALT_BYTES + (WRITE_ID_CHARACTERS if write_id is None else 0))
-    attributes: dict[str, Any] = {
-        "w": check_write_id(write_id) if write_id is not None else id_from(drawn[SALT_BYTES:]),
-        "s": drawn[:SALT_BYTES] if salt is None else salt,
-    }
+    attributes: dict[str, Any] = {"w": None if write_id is None else check_write_id(write_id), "s": salt}
     if author:
         attributes["a"] = check_author(author)
     if principal:
@@ -178,6 +195,19 @@ def prepare_entry(
     if snapshot is not None:
         pending.snapshot = snapshot
     return pending
+
+
+def draw_ids(clock: Clock, batch: Sequence[PendingEntry]) -> None:
+    """Complete the entries of ``batch``, by one call for random bytes. An entry that is complete keeps its ids.
+
+    Each call enters the kernel and gives the interpreter to another thread. If each of 32 threads made a call of its
+    own, each would wait twice for the interpreter. The bytes are drawn for these entries only. Bytes that were kept for
+    later entries would be used twice, by a process and its fork or by two machines resumed from one image.
+    """
+    drawn = clock.random_bytes(DRAWN_BYTES * len(batch))
+    for position, pending in enumerate(batch):
+        if not pending.digest:
+            pending.complete(drawn[position * DRAWN_BYTES : (position + 1) * DRAWN_BYTES])
 
 
 def same_request(stored: Entry, asked: PendingEntry) -> bool:
