@@ -359,8 +359,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit("src/stratalog/log/floors.py", "for parent in record.lineage:", "for parent in ():"),
             Edit(
-                "src/stratalog/log/log.py",
-                "            if hash := self._hash_at_floor(version):\n                return hash\n            raise",
+                "src/stratalog/log/version_hashes.py",
+                "            if hash := self._at_floor(version):\n                return hash\n            raise",
                 "            raise",
             ),
         ),

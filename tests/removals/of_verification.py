@@ -677,7 +677,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/history.py",
-                "floor = above_floor(self._log, self._read_above)",
+                "floor = self._log.above_floor(self._read_above)",
                 "floor = self._read_above(self._log.floor())",
             ),
         ),
@@ -688,7 +688,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B801",
-        (Edit("src/stratalog/cli/history.py", "above_floor(opened.log, read)", "read(opened.log.floor())"),),
+        (Edit("src/stratalog/cli/history.py", "opened.log.above_floor(read)", "read(opened.log.floor())"),),
         ("tests/cli/test_commands.py::test_versions_are_listed_although_the_floor_rises_meanwhile",),
     ),
     Removal(
