@@ -314,7 +314,8 @@ class Log:
     def prepare_snapshot(self, parts: Sequence[bytes]) -> PreparedSnapshot:
         """Store the parts of an app snapshot that `append` commits together with its entry. See `save_snapshot`.
 
-        The parts are the application's state after the entry. Raises LimitExceeded, Unavailable, OutcomeUnknown.
+        The parts are the application's state after the entry. Raises LimitExceeded, Unavailable: nothing refers to the
+        parts. Raises NotFound if the log is deleted.
         """
         head = self.known_head() or self.head()
         return PreparedSnapshot(self.environment, self.record, self.snapshot_at(head.version), parts)
