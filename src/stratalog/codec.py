@@ -138,7 +138,7 @@ def decode(data: bytes) -> Value:
     """Return the value that `encode` encoded. Raises Corrupt."""
     try:
         return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("bytes do not decode", reason=str(exc)) from exc
 
 
