@@ -38,8 +38,7 @@ FORGOTTEN = "the version of an append was forgotten"
 class PendingEntry:
     """An entry to be written. After the append it also has the outcome: the committed entry or an error.
 
-    The leader of the commit gives the entry the salt and the write id that its caller has not chosen; see `draw_ids`.
-    Until then ``digest`` is empty.
+    ``write_id``, ``salt`` and ``digest`` are empty until the leader of the commit calls `draw_ids`.
     """
 
     # Class attributes, since most entries never set them: creating an instance is then faster.
@@ -48,6 +47,8 @@ class PendingEntry:
     is_leader: bool | None = None
     named = False
     snapshot: PreparedSnapshot | None = None
+    write_id: str = ""
+    salt: bytes = b""
     digest: bytes = b""
 
     def __init__(
@@ -66,10 +67,8 @@ class PendingEntry:
         self.expected = expected
         self.blob_batch = blob_batch
         self.blobs = NO_BLOBS if blob_batch is None else blob_batch.blobs
-        self.write_id: str = attributes["w"]
         self.author = author
         self.principal = principal
-        self.salt: bytes = attributes["s"]
         self.body_hash = sha256(body).digest()
         self.in_doubt: list[tuple[str, int]] = []
         self.entry: Entry | None = None
@@ -83,19 +82,6 @@ class PendingEntry:
     def blob_bytes(self) -> int:
         """The bytes of the entry's blobs that the commit itself stores."""
         return 0 if self.blob_batch is None else self.blob_batch.held_bytes
-
-    def complete(self, drawn: bytes) -> None:
-        """Take from ``drawn`` the salt and the write id that the caller has not chosen, and compute the digest.
-
-        The digest is set last, since the next leader repeats an interrupted call.
-        """
-        attributes = self.attributes
-        if attributes["w"] is None:
-            attributes["w"] = id_from(drawn[SALT_BYTES:])
-        if attributes["s"] is None:
-            attributes["s"] = drawn[:SALT_BYTES]
-        self.write_id, self.salt = attributes["w"], attributes["s"]
-        self.digest = body_digest(self.salt, self.body_hash)
 
     def hash_after(self, before: bytes, version: int, created_ms: int) -> bytes:
         """Return the hash of this entry as ``version``, after an entry whose hash is ``before``."""
@@ -198,16 +184,27 @@ def prepare_entry(
 
 
 def draw_ids(clock: Clock, batch: Sequence[PendingEntry]) -> None:
-    """Complete the entries of ``batch``, by one call for random bytes. An entry that is complete keeps its ids.
+    """Draw the salts and the write ids that the callers have not chosen, by one call for random bytes.
 
     Each call enters the kernel and gives the interpreter to another thread. If each of 32 threads made a call of its
     own, each would wait twice for the interpreter. The bytes are drawn for these entries only. Bytes that were kept for
     later entries would be used twice, by a process and its fork or by two machines resumed from one image.
+
+    An entry that has its digest keeps its ids. The digest is set last, since the next leader repeats an interrupted
+    call.
     """
-    drawn = clock.random_bytes(DRAWN_BYTES * len(batch))
-    for position, pending in enumerate(batch):
-        if not pending.digest:
-            pending.complete(drawn[position * DRAWN_BYTES : (position + 1) * DRAWN_BYTES])
+    drawn, end = clock.random_bytes(DRAWN_BYTES * len(batch)), 0
+    for pending in batch:
+        start, middle, end = end, end + SALT_BYTES, end + DRAWN_BYTES
+        if pending.digest:
+            continue
+        attributes = pending.attributes
+        if attributes["s"] is None:
+            attributes["s"] = drawn[start:middle]
+        if attributes["w"] is None:
+            attributes["w"] = id_from(drawn[middle:end])
+        pending.salt, pending.write_id = attributes["s"], attributes["w"]
+        pending.digest = body_digest(pending.salt, pending.body_hash)
 
 
 def same_request(stored: Entry, asked: PendingEntry) -> bool:
