@@ -528,7 +528,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/damage.py",
-                "letter in RANGES and value not in RANGES[letter]",
+                "attribute.numbers is not None and value not in attribute.numbers",
                 "value is None",
             ),
         ),
