@@ -138,8 +138,10 @@ def decode(data: bytes) -> Value:
     """Return the value that `encode` encoded. Raises Corrupt."""
     try:
         return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("bytes do not decode", reason=str(exc)) from exc
+    except RecursionError as exc:
+        raise Corrupt("bytes are nested too deeply") from exc
 
 
 def json_reason(text: str | bytes, error: Exception) -> str:

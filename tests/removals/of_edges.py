@@ -375,8 +375,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/codec.py",
-                "    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:",
-                "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:",
+                "    except RecursionError as exc:\n",
+                "    except ZeroDivisionError as exc:\n",
             ),
             Edit(
                 "src/stratalog/maintenance/document_import.py",

@@ -727,9 +727,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B834",
         (
             Edit(
-                "src/stratalog/maintenance/marks.py",
-                "                except RecursionError as exc:",
-                "                except ZeroDivisionError as exc:",
+                "src/stratalog/codec.py",
+                "    except RecursionError as exc:",
+                "    except ZeroDivisionError as exc:",
             ),
         ),
         ("tests/maintenance/test_damaged_values.py::test_arguments_that_are_nested_too_deeply_are_damage",),
