@@ -140,6 +140,8 @@ def decode(data: bytes) -> Value:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise Corrupt("bytes do not decode", reason=str(exc)) from exc
+    except RecursionError as exc:
+        raise Corrupt("bytes are nested too deeply") from exc
 
 
 def json_reason(text: str | bytes, error: Exception) -> str:

@@ -160,6 +160,9 @@ FORK_WAIT_MS_MAX = 10_000
 # visited.
 COLLECT_CANDIDATES_MAX = 200_000
 COLLECT_CHUNKS_SEEN_MAX = 1_000_000
+# The search of a backup for the lost blobs of a family remembers at most this many entry bodies with their references,
+# and as many needed blobs and lost blobs.
+BACKUP_BLOBS_REMEMBERED_MAX = 200_000
 # A backup, its verification, a restore and a copy name at most this many damaged parts, and count the others.
 DAMAGED_PARTS_NAMED_MAX = 10_000
 # The command line prints at most this many of them. With `--json` it prints all that are named.

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import stratalog
-from stratalog.backups import verification, writer
+from stratalog.backups import references, verification, writer
 from stratalog.backups.backup import back_up
 from stratalog.backups.restore import restore_store
 from stratalog.documents.redaction import redact
@@ -85,6 +85,21 @@ def test_the_first_backup_names_each_lost_blob_of_a_log(kind: str) -> None:
     for key in keys:
         lose(store, key)
     assert named(Backups(store.environment.clock), store) == keys
+
+
+def test_a_search_that_remembers_few_blobs_names_each_lost_blob(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More blobs are lost than the search remembers. So the later backups keep all blobs of the first backup."""
+    monkeypatch.setattr(references, "BACKUP_BLOBS_REMEMBERED_MAX", 2)
+    store = full_store("memory:")
+    backups, draft = Backups(store.environment.clock), store.document("acme", "draft")
+    keys = sorted(key for key in needed_blobs(store) if blob_kind(key) in ("argument", "entry body", "value"))
+    assert len(keys) > 4
+    backups.make(store)
+    bodies = {key: lose(store, key) for key in keys}
+    draft.put("later", "x")
+    for _ in range(2):
+        assert named(backups, store) == keys
+        assert {key: backups.view().environment.blobs.get(key) for key in keys} == bodies
 
 
 @pytest.mark.parametrize("kind", ["log", "record"])

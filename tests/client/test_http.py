@@ -213,6 +213,7 @@ def answer(status: int, body: object = None, **headers: str) -> httpx.Response:
         (answer(413), LimitExceeded),
         (answer(502), OutcomeUnknown),
         (answer(503, [1]), OutcomeUnknown),
+        (httpx.Response(500, content=b"[" * 100_000), OutcomeUnknown),
     ],
 )
 def test_an_error_response_raises_the_error_of_its_code_or_status(

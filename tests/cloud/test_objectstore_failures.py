@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -12,6 +13,7 @@ from botocore.exceptions import ClientError
 from obstore import exceptions
 
 from stratalog.backends.aws_access import SessionAccess
+from stratalog.backends.boto import aws_client, once
 from stratalog.backends.objectstore import ObjectBlobs, open_object_blobs
 from stratalog.backends.s3_versions import create_bucket
 from stratalog.backends.service_request import RequestPolicy
@@ -269,6 +271,12 @@ def test_a_list_with_a_malformed_size_or_time_is_unavailable(store: Callable, st
         VERSIONED, Reply(body=reply.body.replace(stated, malformed)), policy=RequestPolicy(seconds_max=0)
     )
     assert isinstance(raised(lambda: list(blobs.list("organisation/"))), Unavailable)
+
+
+def test_a_request_that_boto3_cannot_build_is_not_tried_again() -> None:
+    client = aws_client("s3", session(), "http://127.0.0.1:9", RequestPolicy())
+    with pytest.raises(UnicodeEncodeError):
+        once("the object store", partial(client.put_object, Bucket="bucket", Key="\ud800"), writes=True)
 
 
 def test_a_list_that_is_never_a_list_is_unavailable(store: Callable) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from functools import partial
 
 import pytest
 
+from stratalog.clock import Clock, SystemClock
 from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable, VersionConflict
 from stratalog.keys import entries_partition, number
 from stratalog.log import Log, open_log
-from stratalog.log.append import Appender
-from stratalog.log.pending_entry import prepare_entry
+from stratalog.log.append import Appender, LogAppend
+from stratalog.log.pending_entry import DRAWN_BYTES, WRITE_ID_CHARACTERS, PendingEntry, draw_ids, prepare_entry
 from stratalog.ports.index import Put, Write, item_bytes
 from tests.log.helpers import (
     NAME,
@@ -29,6 +31,7 @@ from tests.log.helpers import (
     lost_answer,
     lost_request,
     new_log,
+    new_place,
     scripted,
     unavailable,
 )
@@ -178,6 +181,61 @@ def test_a_refused_append_does_not_block_the_rest_of_its_group_commit() -> None:
     appender._run([refused, written])
     assert isinstance(refused.error, VersionConflict)
     assert written.answer().version == 1
+
+
+def test_a_leader_draws_the_random_bytes_of_its_own_batch_by_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = new_log()
+    counts: list[int] = []
+    draw = log.environment.clock.random_bytes
+
+    def counted(count: int) -> bytes:
+        counts.append(count)
+        return draw(count)
+
+    monkeypatch.setattr(log.environment.clock, "random_bytes", counted)
+    pending = [prepare_entry(log.environment, log.record.owner, [event()]) for _ in range(5)]
+    assert counts == []
+    log._appender._run(pending[:3])
+    log._appender._run(pending[3:])
+    assert counts == [3 * DRAWN_BYTES, 2 * DRAWN_BYTES], "no bytes are kept for later entries"
+    written = list(log.read())
+    assert [(entry.write_id, entry.salt) for entry in written] == [(one.write_id, one.salt) for one in pending]
+    assert len({entry.write_id for entry in written} | {entry.salt for entry in written}) == 10
+
+
+def test_an_entry_keeps_its_write_id_and_its_salt_under_the_next_leader() -> None:
+    log = new_log()
+    pending = prepare_entry(log.environment, log.record.owner, [event()])
+    LogAppend(log._appender, [pending])  # the leader is interrupted before its commit
+    drawn = pending.write_id, pending.salt
+    log._appender._run([pending])
+    assert (pending.answer().write_id, pending.answer().salt) == drawn
+
+
+def test_processes_draw_different_ids_for_an_entry_that_was_prepared_before_their_fork() -> None:
+    environment, clock = new_place(), SystemClock()
+    earlier, pending = (prepare_entry(environment, "acme", [event()]) for _ in range(2))
+    draw_ids(clock, [earlier])
+    forks = [ids_drawn_in_a_fork(clock, pending) for _ in range(2)]
+    draw_ids(clock, [pending])
+    assert len({*forks, (pending.write_id, pending.salt)}) == 3
+
+
+def ids_drawn_in_a_fork(clock: Clock, pending: PendingEntry) -> tuple[str, bytes]:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            draw_ids(clock, [pending])
+            os.write(writer, pending.write_id.encode() + pending.salt)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as answer:
+        drawn = answer.read()
+    os.waitpid(child, 0)
+    assert len(drawn) == DRAWN_BYTES
+    return drawn[:WRITE_ID_CHARACTERS].decode(), drawn[WRITE_ID_CHARACTERS:]
 
 
 def test_an_append_that_loses_a_race_follows_the_entry_of_the_winner() -> None:

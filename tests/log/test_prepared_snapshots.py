@@ -8,7 +8,15 @@ import pytest
 
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.codec import sha256
-from stratalog.errors import ConditionFailed, ContentionError, Invalid, LimitExceeded, OutcomeUnknown, VersionConflict
+from stratalog.errors import (
+    ConditionFailed,
+    ContentionError,
+    Invalid,
+    LimitExceeded,
+    OutcomeUnknown,
+    Unavailable,
+    VersionConflict,
+)
 from stratalog.group_commit import LEADER
 from stratalog.keys import number, snapshots_partition
 from stratalog.limits import BODY_PART_BYTES
@@ -150,6 +158,19 @@ def test_failed_puts_of_shared_parts_are_retried(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(MemoryBlobs, "put", failing)
     assert log.append(event(), expected=1, snapshot=prepared).version == 2
     assert parts_at(log, 2) == PARTS
+
+
+def test_no_append_is_in_doubt_if_only_the_put_of_its_parts_or_body_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = new_log("model")
+
+    def in_doubt(blobs: MemoryBlobs, key: str, body: bytes) -> None:
+        raise OutcomeUnknown("scripted")
+
+    monkeypatch.setattr(MemoryBlobs, "put", in_doubt)
+    with pytest.raises(Unavailable):
+        log.prepare_snapshot(PARTS)
+    with pytest.raises(Unavailable):
+        log.append(event(log.environment.clock.random_bytes(BODY_PART_BYTES)))
 
 
 def test_parts_that_share_nothing_need_no_check_of_another_snapshot() -> None:

@@ -110,6 +110,27 @@ def test_a_handle_refuses_versions_below_a_floor_that_another_handle_raised() ->
         log.entry(5)
 
 
+def test_a_read_of_all_versions_kept_begins_again_if_the_floor_rises_meanwhile() -> None:
+    log, floors = filled(), []
+
+    def read(floor: int) -> list[int]:
+        floors.append(floor)
+        if floor == 0:
+            raise_floor(other(log), 6)
+        return [entry.version for entry in log.read(floor)]
+
+    assert log.above_floor(read) == [7, 8, 9, 10]
+    assert floors == [0, 6]
+
+
+def test_a_read_below_a_floor_that_has_not_risen_meanwhile_raises_version_forgotten() -> None:
+    log, floors = filled(), []
+    raise_floor(log, 6)
+    with pytest.raises(VersionForgotten):
+        log.above_floor(lambda floor: floors.append(floor) or log.entry(5))
+    assert floors == [6]
+
+
 def test_raising_the_floor_above_the_head_raises_not_found() -> None:
     with pytest.raises(NotFound):
         raise_floor(filled(3), 4)

@@ -241,9 +241,7 @@ def test_the_guide_lists_every_kind_of_object_and_the_damage_that_is_not_noticed
 
 
 def test_each_attribute_with_unnoticed_damage_is_an_attribute_of_its_kind() -> None:
-    attributes = {
-        kind: {pair.split(":")[0] for part in shape for pair in part.split()} for kind, shape in SHAPES.items()
-    }
+    attributes = {kind: shape.attributes.keys() for kind, shape in SHAPES.items()}
     assert [kind for kind, names in UNNOTICED.items() if names.keys() - {DELETED} - attributes[kind]] == []
 
 

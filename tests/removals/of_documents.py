@@ -13,8 +13,8 @@ HISTORY = "src/stratalog/documents/history.py"
 REBUILD = "src/stratalog/documents/rebuild.py"
 REPLAY = "src/stratalog/documents/replay.py"
 RUN = "src/stratalog/documents/run.py"
-RETAINED = "src/stratalog/log/retained_entries.py"
-READS_AGAIN = "            if floor == before:\n                raise\n"
+LOG = "src/stratalog/log/log.py"
+READS_AGAIN = "                if floor == before:\n                    raise\n"
 SNAPSHOT_SCHEDULE = "src/stratalog/documents/snapshot_schedule.py"
 TASKS = "src/stratalog/log/tasks.py"
 BESIDE_COMMITS = "tests/documents/test_beside_commits.py"
@@ -579,7 +579,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B775",
-        (Edit(RETAINED, READS_AGAIN, "            raise\n"),),
+        (Edit(LOG, READS_AGAIN, "                raise\n"),),
         (f"{BESIDE_RETENTION}::test_the_version_of_a_mutation_above_the_risen_floor_is_found",),
     ),
     Removal(
@@ -600,7 +600,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B778",
-        (Edit(RETAINED, READS_AGAIN, "            raise\n"),),
+        (Edit(LOG, READS_AGAIN, "                raise\n"),),
         (f"{BESIDE_RETENTION}::test_versions_are_listed_from_the_risen_floor_on",),
     ),
     Removal(

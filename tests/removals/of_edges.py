@@ -358,4 +358,42 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{DISTRIBUTIONS}::test_a_build_makes_a_description_without_relative_links",),
     ),
+    Removal(
+        "B912",
+        (
+            Edit(
+                "src/stratalog/protocol/readable.py",
+                "    except RecursionError as exc:\n",
+                "    except ZeroDivisionError as exc:\n",
+            ),
+        ),
+        ("tests/test_deep_nesting.py::test_a_text_of_json_that_is_nested_too_deeply_exceeds_the_limit_of_values",),
+        raises=("RecursionError",),
+    ),
+    Removal(
+        "B912",
+        (
+            Edit(
+                "src/stratalog/codec.py",
+                "    except RecursionError as exc:\n",
+                "    except ZeroDivisionError as exc:\n",
+            ),
+            Edit(
+                "src/stratalog/maintenance/document_import.py",
+                "(msgspec.DecodeError, UnicodeError, RecursionError)",
+                "(msgspec.DecodeError, UnicodeError)",
+            ),
+            Edit(
+                "src/stratalog/client/http.py",
+                "    except (msgspec.DecodeError, ValueError, RecursionError):\n",
+                "    except (msgspec.DecodeError, ValueError):\n",
+            ),
+        ),
+        (
+            "tests/test_deep_nesting.py::test_a_stored_body_that_is_nested_too_deeply_is_corrupt",
+            "tests/test_deep_nesting.py::test_an_export_with_a_line_that_is_nested_too_deeply_is_corrupt",
+            "tests/client/test_http.py::test_an_error_response_raises_the_error_of_its_code_or_status",
+        ),
+        raises=("RecursionError",),
+    ),
 )

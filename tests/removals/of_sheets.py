@@ -810,9 +810,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B784",
         (
             Edit(
-                "apps/sheet/src/stratalog_sheet/retention.py",
-                "            if floor == before:\n",
-                "            if before is not None:\n",
+                "src/stratalog/log/log.py",
+                "                if floor == before:\n",
+                "                if before is not None:\n",
             ),
         ),
         (

@@ -528,7 +528,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/damage.py",
-                "letter in RANGES and value not in RANGES[letter]",
+                "attribute.numbers is not None and value not in attribute.numbers",
                 "value is None",
             ),
         ),
@@ -677,7 +677,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/history.py",
-                "floor = above_floor(self._log, self._read_above)",
+                "floor = self._log.above_floor(self._read_above)",
                 "floor = self._read_above(self._log.floor())",
             ),
         ),
@@ -690,6 +690,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B801",
         (Edit("src/stratalog/cli/history.py", "above_floor(opened.log, read)", "read(opened.log.floor())"),),
         ("tests/cli/test_commands.py::test_the_versions_above_a_floor_that_rises_meanwhile_are_listed",),
+        (Edit("src/stratalog/cli/history.py", "opened.log.above_floor(read)", "read(opened.log.floor())"),),
+        ("tests/cli/test_commands.py::test_versions_are_listed_although_the_floor_rises_meanwhile",),
     ),
     Removal(
         "B802",
@@ -727,9 +729,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B834",
         (
             Edit(
-                "src/stratalog/maintenance/marks.py",
-                "                except RecursionError as exc:",
-                "                except ZeroDivisionError as exc:",
+                "src/stratalog/codec.py",
+                "    except RecursionError as exc:",
+                "    except ZeroDivisionError as exc:",
             ),
         ),
         ("tests/maintenance/test_damaged_values.py::test_arguments_that_are_nested_too_deeply_are_damage",),

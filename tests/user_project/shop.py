@@ -115,7 +115,13 @@ def follow_orders(store: stratalog.Store) -> Report:
         return []
 
     checkpoint = stratalog.Projection(log, "totals", add).catch_up()
-    return {"cents": sum(totals), "checkpoint": checkpoint, "saved": 0 if saved is None else saved.version}
+    kept = assert_type(log.above_floor(lambda floor: list(log.read(floor))), list[stratalog.Entry])
+    return {
+        "cents": sum(totals),
+        "checkpoint": checkpoint,
+        "saved": 0 if saved is None else saved.version,
+        "kept": len(kept),
+    }
 
 
 def keep_images(store: stratalog.Store) -> Report:

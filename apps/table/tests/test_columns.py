@@ -324,6 +324,8 @@ def test_the_number_names_and_nesting_of_columns_are_limited() -> None:
     check_columns([ValueColumn("x", deep)])
     with pytest.raises(LimitExceeded, match="nested too deep"):
         check_columns([ValueColumn("x", ["list", deep])])
+    with pytest.raises(LimitExceeded, match="nested too deep"):
+        column_type('["list", ' * 100_000)
     with pytest.raises(Invalid, match="two columns have one name"):
         check_columns([ValueColumn("x", "int8"), ValueColumn("x", "int8")])
     with pytest.raises(Invalid, match="not Unicode"):

@@ -10,6 +10,7 @@ import delays the start of a process.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from traceback import walk_tb
 from typing import Any, TypeVar
 
 from stratalog.backends.service_request import RequestPolicy, Retryable
@@ -82,11 +83,18 @@ def field_of(service: str, part: Mapping[str, Any], name: str, kind: type[T]) ->
     return value
 
 
+def _is_of_parser(exc: ValueError) -> bool:
+    """Return whether boto3 raised ``exc`` while it read a response, for a number or a time that is none."""
+    modules = (frame.f_globals.get("__name__") for frame, _ in walk_tb(exc.__traceback__))
+    return "botocore.parsers" in modules
+
+
 def once(service: str, call: Callable[[], T], *, writes: bool, field: str = "") -> T:
     """Make one request and return its response, which must have a value in ``field``, if that is given.
 
     Raises Retryable if another try may succeed, else RequestRefused. The error in Retryable is OutcomeUnknown if the
-    request is a write and may have taken effect. Otherwise the error in Retryable is Unavailable.
+    request is a write and may have taken effect. Otherwise the error in Retryable is Unavailable. A ValueError that
+    comes from no response is raised unchanged.
     """
     from botocore import exceptions  # type: ignore[import-untyped]
     from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
@@ -113,7 +121,9 @@ def once(service: str, call: Callable[[], T], *, writes: bool, field: str = "") 
         raise Retryable(Unavailable(f"{service} cannot be reached", reason=str(exc))) from exc
     except lost as exc:
         raise Retryable(unknown(f"the response of {service} was lost", reason=str(exc))) from exc
-    except ValueError as exc:  # boto3 raises it for a response with other text in place of a number or a time
+    except ValueError as exc:
+        if not _is_of_parser(exc):
+            raise  # the caller has a defect, as with a key that is no Unicode text: another try would not help
         raise Retryable(unknown(f"the response is not one of {service}", reason=str(exc))) from exc
     except exceptions.BotoCoreError as exc:
         raise RequestRefused(f"the request to {service} cannot be sent", type(exc).__name__, str(exc)) from exc

@@ -120,7 +120,7 @@ def decode_manifest(body: bytes) -> BackupManifest:
         if (head.format, head.format_version) != (FORMAT, FORMAT_VERSION):
             raise Unsupported("the backup has an unknown format", format_version=head.format_version)
         return msgspec.json.decode(body, type=BackupManifest)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, RecursionError) as exc:
         raise Corrupt("a backup's manifest cannot be decoded", reason=str(exc)) from exc
 
 
@@ -180,7 +180,7 @@ def _ends_pack(sort: str) -> bool:
 def _decoded(decoder: msgspec.msgpack.Decoder[Any], body: bytes) -> Any:
     try:
         return decoder.decode(body)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, RecursionError) as exc:
         raise Corrupt("a part of a backup cannot be decoded", reason=str(exc)) from exc
 
 

@@ -12,7 +12,7 @@ from stratalog.backups.format import ITEMS_ROW
 from stratalog.backups.writer import BackupWriter
 from stratalog.documents.values import ValueReference
 from stratalog.errors import Corrupt, StratalogError
-from stratalog.limits import COLLECT_CANDIDATES_MAX, COLLECT_CHUNKS_SEEN_MAX
+from stratalog.limits import BACKUP_BLOBS_REMEMBERED_MAX, COLLECT_CHUNKS_SEEN_MAX
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.entries import decode_events
 from stratalog.log.environment import Environment
@@ -49,7 +49,7 @@ def blobs_of_bodies(blobs: Blobs, owner: str, bodies: Iterable[BodyRef]) -> tupl
 class BodyReferences:
     """The references in the entry bodies that were copied, so that the search need not read these bodies again.
 
-    Remembers at most `COLLECT_CANDIDATES_MAX` bodies. Bodies in several parts, and bodies that are no events of a
+    Remembers at most `BACKUP_BLOBS_REMEMBERED_MAX` bodies. Bodies in several parts, and bodies that are no events of a
     document, are not remembered.
     """
 
@@ -59,14 +59,14 @@ class BodyReferences:
     def note(self, name: str, body: bytes) -> None:
         """Remember the references in the blob ``name``, if it is the body of an entry. Safe for threads."""
         folder, _, address = name.partition("/")
-        if folder == BODIES and len(self._known) < COLLECT_CANDIDATES_MAX:
+        if folder == BODIES and len(self._known) < BACKUP_BLOBS_REMEMBERED_MAX:
             with suppress(StratalogError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 self._known[bytes.fromhex(address)] = tuple(references_in(decode_events(body), 0))
 
     def add_base(self, catalogue: BackupWriter, owner: str) -> None:
         """Treat bodies of the base as if they had no references. The search of the base has followed those."""
         for item in catalogue.base_blobs(owner, after=f"{BODIES}/", before=f"{BODIES}0"):
-            if len(self._known) >= COLLECT_CANDIDATES_MAX:
+            if len(self._known) >= BACKUP_BLOBS_REMEMBERED_MAX:
                 return
             self._known[bytes.fromhex(item.sort.removeprefix(f"{BODIES}/"))] = ()
 
@@ -145,13 +145,13 @@ class LostBlobs:
 
     def _need(self, name: str) -> None:
         self._needed.add(name)
-        if len(self._needed) >= COLLECT_CANDIDATES_MAX:
+        if len(self._needed) >= BACKUP_BLOBS_REMEMBERED_MAX:
             self._settle()
 
     def _settle(self) -> None:
         self._lost |= self._catalogue.unlisted(self._owner, self._listed, self._needed)
         self._needed.clear()
-        if len(self._lost) >= COLLECT_CANDIDATES_MAX:
+        if len(self._lost) >= BACKUP_BLOBS_REMEMBERED_MAX:
             # Note these blobs now, and keep all blobs of the base, since no list of the lost blobs remains.
             self._catalogue.fail_lost(self._owner, self._lost)
             self._lost.clear()

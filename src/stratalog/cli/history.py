@@ -11,7 +11,6 @@ from stratalog.cli.output import dim, local_time, note, print_json, short
 from stratalog.cli.session import Session, command
 from stratalog.codec import encode
 from stratalog.documents.history import Difference, KeyChange, Version
-from stratalog.log.retained_entries import above_floor
 
 __all__ = ["COMMANDS"]
 
@@ -41,7 +40,7 @@ def log(session: Session, document: str, after: str | None, upto: str | None, li
         first = max(floor, start)
         return list(opened.versions(first, max(last, first)))
 
-    versions = sorted(above_floor(opened.log, read), key=lambda version: -version.version)
+    versions = sorted(opened.log.above_floor(read), key=lambda version: -version.version)
     session.answer_list(((version, _version_row(version)) for version in versions), "no versions", right=[0])
 
 

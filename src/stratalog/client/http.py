@@ -101,7 +101,7 @@ class HttpTransport:
         response = self._send("POST", f"{self._url}/{verb}", msgspec.msgpack.encode(question))
         try:
             return msgspec.msgpack.decode(response.content, type=kind)
-        except (msgspec.DecodeError, ValueError) as exc:
+        except (msgspec.DecodeError, ValueError, RecursionError) as exc:
             raise Corrupt("the server's response cannot be decoded", reason=str(exc)) from exc
 
     def _send(self, method: str, url: str, body: bytes | None) -> httpx.Response:
@@ -173,7 +173,7 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
     kind = response.headers.get("content-type", "").partition(";")[0]
     try:
         body = msgspec.msgpack.decode(response.content) if kind == MSGPACK else msgspec.json.decode(response.content)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return {}
     return body if isinstance(body, dict) else {}
 

@@ -17,7 +17,7 @@ from stratalog.documents.state import State, reading_chunks
 from stratalog.documents.values import Values, value_size
 from stratalog.errors import Corrupt, Redacted, VersionForgotten
 from stratalog.log import Entry, Log
-from stratalog.log.retained_entries import above_floor, read_retained
+from stratalog.log.retained_entries import read_retained
 from stratalog.protocol.keys import check_key
 from stratalog.tree.diff import diff as tree_diff
 from stratalog.tree.nodes import Slot
@@ -241,7 +241,7 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
     if not _reached(newest, client, id):
         return None
     # The search may read a version below a floor that rises meanwhile. The mutation may be above the new floor.
-    return above_floor(log, lambda floor: _applied_above(log, newest, max(log.first, floor), client, id))
+    return log.above_floor(lambda floor: _applied_above(log, newest, max(log.first, floor), client, id))
 
 
 def _applied_above(log: Log, newest: State, low: int, client: str, id: int) -> int | None:

@@ -14,14 +14,16 @@ from stratalog.log import Entry, Log
 from stratalog.log.commit import commit_once
 from stratalog.log.head import Head
 from stratalog.ports.index import Absent, Condition, Equals, Item, Put, Write
-from stratalog.ports.stored_attributes import StoredVersion, read_attributes
+from stratalog.ports.stored_attributes import Hash, StoredVersion, read_attributes
 
-__all__ = ["Projection"]
+__all__ = ["Projection", "StoredCheckpoint"]
 
 
-class _StoredCheckpoint(msgspec.Struct, frozen=True, gc=False):
+class StoredCheckpoint(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of a projection's checkpoint."""
+
     v: StoredVersion
-    h: bytes
+    h: Hash
 
 
 class Projection:
@@ -85,7 +87,7 @@ class Projection:
         item = self._log.environment.index.get(self._partition, self._sort)
         if item is None:
             return 0, b""
-        stored = read_attributes(item, _StoredCheckpoint, "a checkpoint of a projection")
+        stored = read_attributes(item, StoredCheckpoint, "a checkpoint of a projection")
         return stored.v, stored.h
 
     def _check_continues(self, checkpoint: int, hash: bytes, head_version: int) -> None:

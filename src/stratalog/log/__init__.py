@@ -17,6 +17,7 @@ segments            runs of entries that share an index partition
 pins                the versions that forks need
 family_members      the items of a family: its logs, each with its depth
 chain               the hash that names a history
+version_hashes      the hashes of versions that a handle remembers or reads
 redaction           erasure of an entry's events, whose digest stays
 verification        recomputation of a chain, and a report of its damaged versions
 plan                the writes of one commit

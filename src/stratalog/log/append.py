@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from operator import attrgetter
 from typing import Any
 
-import msgspec
+from msgspec import structs
 
 from stratalog.clock import Observation
 from stratalog.errors import (
@@ -34,7 +34,7 @@ from stratalog.log.entries import Entry
 from stratalog.log.environment import Environment
 from stratalog.log.head import Head, first_head, follow_head, head_rank
 from stratalog.log.names import NameRecord, require_name
-from stratalog.log.pending_entry import FORGOTTEN, PendingEntry
+from stratalog.log.pending_entry import FORGOTTEN, PendingEntry, draw_ids
 from stratalog.log.plan import Plan, plan_append
 from stratalog.newest import Newest
 from stratalog.ports.index import Check, Delete, Equals, Item, Put
@@ -176,6 +176,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         super().__init__(appender.environment)
         self._appender = appender
         self._batch = batch
+        draw_ids(appender.environment.clock, batch)
 
     def _is_settled(self) -> bool:
         return not self._batch
@@ -315,10 +316,9 @@ class LogAppend(ConditionalAppend[Head, Plan]):
         if plan.segment != head.segment:
             self._environment.count("roll-over")
             # Only the leader offers name records, so `appender.name` is still the record that the plan replaced.
-            name = appender.name
-            assert name.segment == head.segment, "a roll-over seals the segment that the name record names"
-            name = msgspec.structs.replace(name, segment=plan.segment, hash=head.hash, revision=name.revision + 1)
-            appender.names.offer(name)
+            old = appender.name
+            assert old.segment == head.segment, "a roll-over seals the segment that the name record names"
+            appender.names.offer(structs.replace(old, segment=plan.segment, hash=head.hash, revision=old.revision + 1))
 
     def _settle(self, plan: Plan) -> None:
         for position, pending in enumerate(plan.batch):

@@ -73,7 +73,7 @@ class BlobBatch:
             raise BlobsDeferred
 
     def put_deferred(self) -> None:
-        """Put the deferred blobs and stop deferring. Raises the errors of ``Blobs.put``."""
+        """Put the deferred blobs and stop deferring. Raises Unavailable: no item names the blobs yet."""
         if self._deferred:
             self._put_now(self._deferred)
         self._deferred = None
@@ -84,11 +84,14 @@ class BlobBatch:
         return self._held or NO_BLOBS
 
     def write(self, prefix: str, body: bytes) -> BodyRef:
-        """Store ``body`` under ``prefix``, no later than with the commit. Raises the errors of ``Blobs.put``."""
+        """Store ``body`` under ``prefix``, no later than with the commit. Raises the errors of `put`."""
         return write_body(self, prefix, body)
 
     def put(self, key: str, body: bytes) -> None:
-        """Store one blob, no later than with the commit. Raises the errors of ``Blobs.put``."""
+        """Store one blob, no later than with the commit.
+
+        Raises Unavailable: no item names the blob yet. Raises the other errors of ``Blobs.put``, except OutcomeUnknown.
+        """
         size = len(body)
         limit = min(self._environment.index.blob_bytes_max, self._held_bytes_max)
         if not limit or size > limit:
@@ -101,7 +104,7 @@ class BlobBatch:
         self.held_bytes += size
 
     def put_all(self, bodies: Mapping[str, bytes]) -> None:
-        """Store many blobs, no later than with the commit. Raises the errors of ``Blobs.put``.
+        """Store many blobs, no later than with the commit. Raises the errors of `put`.
 
         If the index stores no blobs, the batch puts all of them ahead together; see `put_together`.
         """
@@ -119,10 +122,7 @@ class BlobBatch:
         if self._looked is None or self._looked.age_seconds() <= OBSERVATION_SECONDS_MAX:
             return False
         looked = Observation(self._environment.clock)
-        try:
-            self._put(self._ahead)
-        except OutcomeUnknown as exc:
-            raise Unavailable("the blobs of an unsent commit could not be put again") from exc
+        self._put_unsent(self._ahead)
         self._looked = looked
         return True
 
@@ -150,9 +150,16 @@ class BlobBatch:
     def _put_now(self, bodies: Mapping[str, bytes]) -> None:
         # The blob that was put first is the oldest, so its age counts for all blobs.
         self._looked = self._looked or Observation(self._environment.clock)
-        self._put(bodies)
+        self._put_unsent(bodies)
         # Record the blobs only after the put: after a failed put, the next write of the same bytes must not be skipped.
         self._ahead.update(bodies)
+
+    def _put_unsent(self, bodies: Mapping[str, bytes]) -> None:
+        """Put blobs before the commit is sent. A put in doubt leaves no commit in doubt, so it is Unavailable too."""
+        try:
+            self._put(bodies)
+        except OutcomeUnknown as exc:
+            raise Unavailable("the blobs of an unsent commit could not be put") from exc
 
     def _put(self, bodies: Mapping[str, bytes]) -> None:
         put_all(self._environment.index, self._blobs, bodies)

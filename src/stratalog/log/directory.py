@@ -29,6 +29,8 @@ __all__ = [
     "RECORDS",
     "Listing",
     "NameHolder",
+    "StoredLine",
+    "StoredNameLine",
     "directory_delete",
     "directory_put",
     "list_directory",
@@ -55,12 +57,16 @@ class Listing(msgspec.Struct, frozen=True):
     created_ms: int
 
 
-class _StoredLine(msgspec.Struct, frozen=True, gc=False):
+class StoredLine(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of a line of a directory."""
+
     k: str
     c: Time
 
 
-class _StoredNameLine(msgspec.Struct, frozen=True, gc=False):
+class StoredNameLine(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of a line of a name."""
+
     k: str
 
 
@@ -90,7 +96,7 @@ def list_directory(
     # The queries exclude their start, but the prefix itself may be an id.
     own = index.get(_partition(organisation, shelf, prefix), prefix) if prefix > after else None
     for item in chain([own] if own else (), heapq.merge(*shards, key=lambda item: item.sort)):
-        line = read_attributes(item, _StoredLine, "a line of a directory")
+        line = read_attributes(item, StoredLine, "a line of a directory")
         yield Listing(item.sort, line.k, line.c)
 
 
@@ -163,7 +169,7 @@ def organisations_of(index: Index, log: str) -> Iterator[NameHolder]:
     A tenant must not see other tenants, so the caller must filter the result before it answers a tenant.
     """
     for item in index.query(names_partition(log)):
-        yield NameHolder(item.sort, read_attributes(item, _StoredNameLine, "a line of a name").k)
+        yield NameHolder(item.sort, read_attributes(item, StoredNameLine, "a line of a name").k)
 
 
 def _end(prefix: str) -> str | None:

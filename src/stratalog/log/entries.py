@@ -23,13 +23,15 @@ from stratalog.limits import (
 from stratalog.log.bodies import BodyRef, read_body
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Item
-from stratalog.ports.stored_attributes import Time, decode_attribute, read_attributes
+from stratalog.ports.stored_attributes import Hash, Packed, Time, decode_attribute, read_attributes
 
 __all__ = [
     "END",
     "SEAL",
     "Entry",
     "Event",
+    "StoredEntry",
+    "StoredRedaction",
     "Upcasters",
     "check_author",
     "check_principal",
@@ -93,21 +95,26 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """
 
 
-class _Stored(msgspec.Struct, frozen=True, gc=False):
+class StoredEntry(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of an entry; see `stratalog.ports.stored_attributes`."""
+
     c: Time
     w: str
-    h: bytes
+    h: Hash
     s: bytes
     a: str = ""
     p: str = ""
     b: bytes = b""
     z: bytes = b""
+    x: Packed = b""
 
 
-class _Redacted(msgspec.Struct, frozen=True, gc=False):
+class StoredRedaction(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of an entry whose events were erased."""
+
     c: Time
     w: str
-    h: bytes
+    h: Hash
     d: bytes
     a: str = ""
     p: str = ""
@@ -140,9 +147,9 @@ def entry_from_item(item: Item, blobs: Blobs, owner: str, upcasters: Upcasters |
     """
     version = parse_number(item.sort)
     if "d" in item.attributes:
-        erased = read_attributes(item, _Redacted, NOUN)
+        erased = read_attributes(item, StoredRedaction, NOUN)
         return Entry(version, erased.c, erased.a, erased.w, (), erased.p, erased.h, redacted=erased.d)
-    stored = read_attributes(item, _Stored, NOUN)
+    stored = read_attributes(item, StoredEntry, NOUN)
     try:
         events = decode_events(stored.b or _stored_body(item, blobs, owner))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -171,7 +178,7 @@ def inline_entries(items: Sequence[Item], first: int) -> list[Entry] | None:
 
 
 def _has_own_types(entry: Entry) -> bool:
-    """Return whether the facts of an entry have the types and range of `_Stored`. This takes 0.1 µs."""
+    """Return whether the facts of an entry have the types and range of `StoredEntry`. This takes 0.1 µs."""
     return (
         type(entry.created_ms) is int
         and -INTEGER_MAX <= entry.created_ms <= INTEGER_MAX

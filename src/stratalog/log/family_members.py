@@ -13,10 +13,12 @@ from stratalog.log.names import NameRecord
 from stratalog.ports.index import Item, Put
 from stratalog.ports.stored_attributes import Count, read_attributes
 
-__all__ = ["depth_of", "member_put", "minimal_depths"]
+__all__ = ["StoredMember", "depth_of", "member_put", "minimal_depths"]
 
 
-class _StoredMember(msgspec.Struct, frozen=True, gc=False):
+class StoredMember(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of a member of a family."""
+
     d: Count
 
 
@@ -27,7 +29,7 @@ def member_put(owner: str, prefix: str, depth: int) -> Put:
 
 def depth_of(member: Item) -> int:
     """Return the depth of a member of a family. Raises Corrupt."""
-    return read_attributes(member, _StoredMember, "a member of a family").d
+    return read_attributes(member, StoredMember, "a member of a family").d
 
 
 def minimal_depths(record: NameRecord) -> list[tuple[str, int]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from numbers import Real
+from typing import TypeVar
 
 from stratalog.clock import Observation
 from stratalog.errors import Invalid, NotFound, VersionForgotten
@@ -13,7 +14,6 @@ from stratalog.keys import check_version
 from stratalog.log.app_snapshots import AppSnapshot, app_snapshot_at, read_app_snapshot, save_app_snapshot
 from stratalog.log.append import Appender
 from stratalog.log.blob_batch import BlobBatch
-from stratalog.log.chain import genesis
 from stratalog.log.entries import Entry, Event, Upcasters
 from stratalog.log.environment import Environment
 from stratalog.log.floors import LogFloor, floor_rank, read_log_floor
@@ -25,12 +25,13 @@ from stratalog.log.reader import Reader
 from stratalog.log.redaction import check_redactable, redact_entry
 from stratalog.log.segments import segment_holding
 from stratalog.log.snapshots import Snapshot, newest_in_history, newest_snapshot
+from stratalog.log.version_hashes import VersionHashes
 from stratalog.newest import Newest
 from stratalog.retry import Retry
 
 __all__ = ["Log"]
 
-HASHES_KNOWN_MAX = 256
+T = TypeVar("T")
 
 
 class Log:
@@ -58,7 +59,7 @@ class Log:
         """The name record at the time when the handle was made."""
 
         self._floor: Newest[LogFloor] = Newest(floor_rank, LogFloor(record.floor, record.floor_hash))
-        self._hashes: dict[int, bytes] = {}
+        self._hashes = VersionHashes(record, self._floor, self._read_floor, self.entry)
         self._appender = Appender(environment, record, self._entry_as_stored, self._segment_ready, seen)
         reader = partial(Reader, environment, owner=record.owner, floor=self.floor, upcasters=upcasters)
         self._reader = reader(record.prefix)
@@ -172,6 +173,21 @@ class Log:
         ancestor's floor rises.
         """
         return self._read_floor().version
+
+    def above_floor(self, read: Callable[[int], T]) -> T:
+        """Return ``read(floor)``. If it raises VersionForgotten because the floor rose, read again above the new floor.
+
+        So a read of all versions kept succeeds although retention forgets some of them meanwhile. Raises the errors of
+        ``read``, and VersionForgotten if the floor has not risen.
+        """
+        floor = self.floor()
+        while True:
+            try:
+                return read(floor)
+            except VersionForgotten:
+                before, floor = floor, self.floor()
+                if floor == before:
+                    raise
 
     def learn_floor(self, record: NameRecord) -> int:
         """Remember the floor of a name record that the caller has read. Return the highest floor remembered."""
@@ -299,7 +315,8 @@ class Log:
     def prepare_snapshot(self, parts: Sequence[bytes]) -> PreparedSnapshot:
         """Store the parts of an app snapshot that `append` commits together with its entry. See `save_snapshot`.
 
-        The parts are the application's state after the entry. Raises LimitExceeded, Unavailable, OutcomeUnknown.
+        The parts are the application's state after the entry. Raises LimitExceeded, Unavailable: nothing refers to the
+        parts. Raises NotFound if the log is deleted.
         """
         head = self.known_head() or self.head()
         return PreparedSnapshot(self.environment, self.record, self.snapshot_at(head.version), parts)
@@ -320,22 +337,12 @@ class Log:
 
         Raises NotFound, VersionForgotten below the floor.
         """
-        if check_version(version) == 0:
-            return genesis(self.record.origin)
-        head = self._appender.known_head()
-        if head is not None and head.version == version:
-            return head.hash
-        hash = self._hashes.get(version) if version >= self._floor.require().version else None
-        if hash is None:
-            hash = self._hash_read(version)
-            self.note_hash(version, hash)
-        return hash
+        head = self._appender.known_head() if check_version(version) else None
+        return head.hash if head is not None and head.version == version else self._hashes.at(version)
 
     def note_hash(self, version: int, hash: bytes) -> None:
         """Remember the hash of a version for later calls of `hash_at`."""
-        if len(self._hashes) >= HASHES_KNOWN_MAX:
-            self._hashes = {}
-        self._hashes[version] = hash
+        self._hashes.note(version, hash)
 
     def _is_followed_at(self, version: int, time_ms: int) -> bool:
         """Return whether a segment that begins right after ``version`` existed at ``time_ms``.
@@ -345,24 +352,6 @@ class Log:
         _, prefix = self._reader_of(version + 1)
         segment = segment_holding(self.environment.index, prefix, version + 1)
         return segment is not None and segment.first == version + 1 and segment.created_ms <= time_ms
-
-    def _hash_read(self, version: int) -> bytes:
-        if hash := next((parent.hash for parent in self.record.lineage if parent.version == version), b""):
-            return hash
-        if version <= self._floor.require().version and (hash := self._hash_at_floor(version)):
-            return hash
-        try:
-            return self.entry(version).hash
-        except VersionForgotten:
-            # The entry of a floor may be forgotten, and the floor may have risen since this handle read the floor.
-            if hash := self._hash_at_floor(version):
-                return hash
-            raise
-
-    def _hash_at_floor(self, version: int) -> bytes:
-        """Read the floor. Return its hash if ``version`` is the floor, and the hash is stored with it; else ``b""``."""
-        floor = self._read_floor()
-        return floor.hash if version == floor.version else b""
 
     def _read_floor(self) -> LogFloor:
         record = self.record

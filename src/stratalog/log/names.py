@@ -12,6 +12,8 @@ from stratalog.keys import NAME_SORT, log_prefix, name_partition
 from stratalog.ports.index import Attribute, Check, Condition, Equals, Index, Item, Put
 from stratalog.ports.stored_attributes import (
     Count,
+    Hash,
+    Packed,
     PositiveVersion,
     StoredVersion,
     Time,
@@ -19,7 +21,7 @@ from stratalog.ports.stored_attributes import (
     read_attributes,
 )
 
-__all__ = ["NameRecord", "Parent", "name_check", "name_put", "read_name", "require_name"]
+__all__ = ["NameRecord", "Parent", "StoredName", "name_check", "name_put", "read_name", "require_name"]
 
 
 NOUN = "a name record"
@@ -138,7 +140,9 @@ def name_check(record: NameRecord) -> Check:
     return Check(name_partition(record.organisation, record.name), NAME_SORT, Equals("r", record.revision))
 
 
-class _StoredName(msgspec.Struct, frozen=True, gc=False):
+class StoredName(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of a name record."""
+
     k: str
     i: str
     c: Time
@@ -147,8 +151,9 @@ class _StoredName(msgspec.Struct, frozen=True, gc=False):
     f: StoredVersion
     o: str
     g: str
-    h: bytes
-    fh: bytes = b""
+    h: Hash
+    fh: Hash = b""
+    p: Packed = b""
     d: Time = 0
     x: Count = 0
 
@@ -157,7 +162,7 @@ _decode_lineage = msgspec.msgpack.Decoder(tuple[Parent, ...]).decode
 
 
 def _from_item(item: Item, organisation: str, name: str) -> NameRecord:
-    stored = read_attributes(item, _StoredName, NOUN)
+    stored = read_attributes(item, StoredName, NOUN)
     return NameRecord(
         organisation=organisation,
         name=name,

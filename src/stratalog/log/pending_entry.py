@@ -7,10 +7,10 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
-from stratalog.clock import id_from
+from stratalog.clock import Clock, id_from
 from stratalog.codec import encode
 from stratalog.errors import KeyReused, NotFound, OutcomeUnknown, Redacted
-from stratalog.group_commit import Latch
+from stratalog.group_commit import Latch, Pending
 from stratalog.keys import check_version
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.chain import SALT_BYTES, body_digest, link
@@ -27,22 +27,30 @@ from stratalog.log.environment import Environment
 from stratalog.log.prepared_snapshot import PreparedSnapshot
 from stratalog.ports.index import NO_BLOBS
 
-__all__ = ["FORGOTTEN", "PendingEntry", "prepare_entry", "same_request"]
+__all__ = ["FORGOTTEN", "PendingEntry", "draw_ids", "prepare_entry", "same_request"]
 
 WRITE_ID_CHARACTERS = 16
+DRAWN_BYTES = SALT_BYTES + WRITE_ID_CHARACTERS
 FORGOTTEN = "the version of an append was forgotten"
 """The message of OutcomeUnknown if the version in doubt was forgotten before the append could read it."""
 
 
 class PendingEntry:
-    """An entry to be written. After the append it also has the outcome: the committed entry or an error."""
+    """An entry to be written. After the append it also has the outcome: the committed entry or an error.
+
+    ``write_id``, ``salt`` and ``digest`` are empty until the leader of the commit calls `draw_ids`.
+    """
 
     # Class attributes, since most entries never set them: creating an instance is then faster.
     error: BaseException | None = None
     latch: Latch | None = None
     is_leader: bool | None = None
+    following: Pending | None = None
     named = False
     snapshot: PreparedSnapshot | None = None
+    write_id: str = ""
+    salt: bytes = b""
+    digest: bytes = b""
 
     def __init__(
         self,
@@ -60,11 +68,9 @@ class PendingEntry:
         self.expected = expected
         self.blob_batch = blob_batch
         self.blobs = NO_BLOBS if blob_batch is None else blob_batch.blobs
-        self.write_id: str = attributes["w"]
         self.author = author
         self.principal = principal
-        self.salt: bytes = attributes["s"]
-        self.digest = body_digest(self.salt, sha256(body).digest())
+        self.body_hash = sha256(body).digest()
         self.in_doubt: list[tuple[str, int]] = []
         self.entry: Entry | None = None
 
@@ -149,18 +155,16 @@ def prepare_entry(
     snapshot: PreparedSnapshot | None = None,
     checked: bool = False,
 ) -> PendingEntry:
-    """Check and encode an entry, and return it ready to be written. A large body goes to the blobs of ``owner``."""
+    """Check and encode an entry. A large body goes to the blobs of ``owner``.
+
+    `draw_ids` must follow before the entry is planned.
+    """
     if snapshot is not None:
         blob_batch = snapshot.blob_batch
     # The leader of a group commit compares this number. An error there would end the calls of other threads.
     if expected is not None:
         check_version(expected)
-    # One call returns the bytes of the salt and of the write id, since each call enters the kernel.
-    drawn = environment.clock.random_bytes(SALT_BYTES + (WRITE_ID_CHARACTERS if write_id is None else 0))
-    attributes: dict[str, Any] = {
-        "w": check_write_id(write_id) if write_id is not None else id_from(drawn[SALT_BYTES:]),
-        "s": drawn[:SALT_BYTES] if salt is None else salt,
-    }
+    attributes: dict[str, Any] = {"w": None if write_id is None else check_write_id(write_id), "s": salt}
     if author:
         attributes["a"] = check_author(author)
     if principal:
@@ -178,6 +182,30 @@ def prepare_entry(
     if snapshot is not None:
         pending.snapshot = snapshot
     return pending
+
+
+def draw_ids(clock: Clock, batch: Sequence[PendingEntry]) -> None:
+    """Draw the salts and the write ids that the callers have not chosen, by one call for random bytes.
+
+    Each call enters the kernel and gives the interpreter to another thread. If each of 32 threads made a call of its
+    own, each would wait twice for the interpreter. The bytes are drawn for these entries only. Bytes that were kept for
+    later entries would be used twice, by a process and its fork or by two machines resumed from one image.
+
+    An entry that has its digest keeps its ids. The digest is set last, since the next leader repeats an interrupted
+    call.
+    """
+    drawn, end = clock.random_bytes(DRAWN_BYTES * len(batch)), 0
+    for pending in batch:
+        start, middle, end = end, end + SALT_BYTES, end + DRAWN_BYTES
+        if pending.digest:
+            continue
+        attributes = pending.attributes
+        if attributes["s"] is None:
+            attributes["s"] = drawn[start:middle]
+        if attributes["w"] is None:
+            attributes["w"] = id_from(drawn[middle:end])
+        pending.salt, pending.write_id = attributes["s"], attributes["w"]
+        pending.digest = body_digest(pending.salt, pending.body_hash)
 
 
 def same_request(stored: Entry, asked: PendingEntry) -> bool:

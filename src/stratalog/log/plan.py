@@ -62,6 +62,7 @@ def plan_append(
     hashes: list[bytes] = []
     blobs = NO_BLOBS
     for pending in batch:
+        assert pending.digest, "an entry has its salt and its write id before it is planned"
         assert pending.expected is None or pending.expected == version, "an entry is planned at its expected version"
         version += 1
         before = pending.hash_after(before, version, created_ms)

@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from stratalog.clock import new_id
 from stratalog.codec import encode, sha256
-from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, Unavailable
+from stratalog.errors import Corrupt, Invalid
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.log.app_snapshots import check_parts, shared_parts, write_parts
 from stratalog.log.blob_batch import BlobBatch
@@ -85,10 +85,7 @@ class PreparedSnapshot:
         """
         if not self._is_base_gone:
             return False
-        try:
-            self._write(set())
-        except OutcomeUnknown as exc:
-            raise Unavailable("the parts of an unsent commit could not be put") from exc
+        self._write(set())
         self._base, self._is_base_gone = None, False
         return True
 

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
-from typing import TypeVar
 
-from stratalog.errors import VersionForgotten
 from stratalog.log.entries import Entry
 from stratalog.log.log import Log
 
-__all__ = ["above_floor", "read_retained"]
-
-T = TypeVar("T")
-
-
-def above_floor(log: Log, read: Callable[[int], T]) -> T:
-    """Return ``read(floor)``. If it raises VersionForgotten because the floor rose, read again above the new floor."""
-    floor = log.floor()
-    while True:
-        try:
-            return read(floor)
-        except VersionForgotten:
-            before, floor = floor, log.floor()
-            if floor == before:
-                raise
+__all__ = ["read_retained"]
 
 
 def read_retained(log: Log, upto: int | None = None) -> Iterator[Entry]:
@@ -39,4 +23,4 @@ def read_retained(log: Log, upto: int | None = None) -> Iterator[Entry]:
         first = next(entries, None)
         return entries if first is None else chain((first,), entries)
 
-    yield from above_floor(log, begun)
+    yield from log.above_floor(begun)

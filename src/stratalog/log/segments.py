@@ -10,10 +10,11 @@ from stratalog.codec import encode
 from stratalog.keys import number, parse_number, segments_partition
 from stratalog.log.bodies import BodyRef
 from stratalog.ports.index import Attribute, Condition, Equals, Index, Item, Put
-from stratalog.ports.stored_attributes import Count, StoredVersion, Time, decode_attribute, read_attributes
+from stratalog.ports.stored_attributes import Count, Packed, StoredVersion, Time, decode_attribute, read_attributes
 
 __all__ = [
     "Segment",
+    "StoredSegment",
     "list_segments",
     "segment_change",
     "segment_changed",
@@ -99,10 +100,13 @@ def list_segments(index: Index, prefix: str, *, first: int = 0) -> Iterator[Segm
         yield segment_from_item(item)
 
 
-class _StoredSegment(msgspec.Struct, frozen=True, gc=False):
+class StoredSegment(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of a segment record."""
+
     c: Time
     r: Count
     m: Time
+    a: Packed = b""
     l: StoredVersion = 0  # noqa: E741 - the name of the stored attribute
     d: Count = 0
     b: StoredVersion = 0
@@ -113,7 +117,7 @@ _decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
 
 def segment_from_item(item: Item) -> Segment:
     """Return the segment that an index item stores. Raises Corrupt."""
-    stored = read_attributes(item, _StoredSegment, NOUN)
+    stored = read_attributes(item, StoredSegment, NOUN)
     return Segment(
         first=parse_number(item.sort),
         created_ms=stored.c,

@@ -15,10 +15,11 @@ from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.log.names import NameRecord, name_check, require_name
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Check, Equals, Index, Item, Put, Write
-from stratalog.ports.stored_attributes import Time, read_attributes
+from stratalog.ports.stored_attributes import Hash, Time, read_attributes
 
 __all__ = [
     "Snapshot",
+    "StoredSnapshot",
     "latest_snapshots",
     "list_snapshots",
     "newest_in_history",
@@ -48,10 +49,12 @@ class Snapshot(msgspec.Struct, frozen=True):
     """The hash of the chain at ``version``."""
 
 
-class _StoredSnapshot(msgspec.Struct, frozen=True, gc=False):
+class StoredSnapshot(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of a snapshot."""
+
     c: Time
     w: str
-    h: bytes
+    h: Hash
     b: bytes = b""
     z: bytes = b""
 
@@ -159,7 +162,7 @@ def latest_snapshots(index: Index, prefix: str, before: int | None = None) -> It
 
 def snapshot_from_item(prefix: str, item: Item) -> Snapshot:
     """Return the snapshot that an item stores. Raises Corrupt."""
-    stored = read_attributes(item, _StoredSnapshot, "a snapshot")
+    stored = read_attributes(item, StoredSnapshot, "a snapshot")
     body = unpack_item(item.attributes, SNAPSHOT_BODY_BYTES_MAX, f"{item.partition}/{item.sort}")
     if body is None:
         raise Corrupt("a snapshot has no body", partition=item.partition, sort=item.sort)

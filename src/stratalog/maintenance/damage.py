@@ -6,11 +6,13 @@ Every stored object has a kind. `docs/guides/verify.md` lists the kinds, and the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
+import msgspec.inspect
 
+from stratalog.documents.projections import StoredCheckpoint
 from stratalog.errors import Corrupt
 from stratalog.keys import (
     MAINTENANCE_PARTITION,
@@ -21,10 +23,17 @@ from stratalog.keys import (
     number,
     parse_number,
 )
-from stratalog.limits import INTEGER_MAX, VERSION_MAX
-from stratalog.log.names import NameRecord
-from stratalog.log.segments import segment_holding
+from stratalog.log.directory import StoredLine, StoredNameLine
+from stratalog.log.entries import StoredEntry, StoredRedaction
+from stratalog.log.family_members import StoredMember
+from stratalog.log.names import NameRecord, StoredName
+from stratalog.log.segments import StoredSegment, segment_holding
+from stratalog.log.snapshots import StoredSnapshot
 from stratalog.ports.index import Attribute, Index, Item
+from stratalog.ports.stored_attributes import HASH, PACKED, Integer, Time
+from stratalog.records.failures import StoredFailures
+from stratalog.records.floor import StoredRecordFloor
+from stratalog.records.versions import StoredRecordVersion
 
 __all__ = [
     "DAMAGES_OF_GAP_MAX",
@@ -192,61 +201,134 @@ def item_kind(item: Item) -> str:
     return {"s": "seal", "e": "end marker"}.get(str(item.attributes.get("k", "")), "entry")
 
 
-# The attributes of each kind, first the required and then the optional attributes. The letter after a name is its type:
-# integer, number from 0 on, version, positive version, text, bytes, MessagePack. `RANGES` has the ranges that readers
-# of stored items accept, too; see `stratalog.ports.stored_attributes`.
-SHAPES = {
-    "name record": ("k:t i:t c:i r:n s:p f:v o:t g:t h:b", "fh:b p:m d:i x:n"),
-    "segment record": ("c:i r:n m:i", "a:m l:v d:n b:v"),
-    "entry": ("h:b c:i w:t", "a:t p:t s:b b:b z:b x:m d:b"),
-    "seal": ("c:i k:t", ""),
-    "end marker": ("c:i k:t w:t", ""),
-    "snapshot": ("c:i w:t h:b", "b:b z:b"),
-    "pin": ("", ""),
-    "family member": ("d:n", ""),
-    "projection checkpoint": ("v:v h:b", ""),
-    "directory line": ("k:t c:i", ""),
-    "name line": ("k:t", ""),
-    "organisation line": ("", ""),
-    "deleted incarnation": ("m:i o:t l:t", "u:i"),
-    "record version": ("c:i w:t n:n h:b ch:b", "s:b b:b z:b x:m t:i u:m k:t o:t p:t og:t d:b"),
-    "record floor": ("v:p e:p g:p p:m r:n w:t", "ch:b og:t"),
-    "upload": ("w:t c:i", ""),
-    "failures": ("q:n d:n y:t f:i l:i w:t", "s:t n:n h:b b:b z:b x:m"),
-    "dead letter": ("q:n d:n y:t f:i l:i w:t", "s:t n:n h:b b:b z:b x:m"),
-    "attempt record": ("reason:t failed_ms:i client:t id:i tries:i receives:i redriven_ms:i", ""),
-    "rejected mutation": (
-        "organisation:t document:t incarnation:t client:t id:i reason:t receives:i rejected_ms:i args:b digest:b",
-        "redriven_ms:i",
-    ),
+class _Seal(msgspec.Struct):
+    c: Time
+    k: str
+
+
+class _EndMarker(msgspec.Struct):
+    c: Time
+    k: str
+    w: str
+
+
+class _NoAttributes(msgspec.Struct):
+    pass
+
+
+class _DeletedIncarnation(msgspec.Struct):
+    m: Time
+    o: str
+    l: str  # noqa: E741 - the name of the stored attribute
+    u: Time = 0
+
+
+class _Upload(msgspec.Struct):
+    w: str
+    c: Time
+
+
+class _AttemptRecord(msgspec.Struct):
+    """`AttemptRecord` as it is written, with all attributes. Its reader accepts a record that lacks some of them."""
+
+    reason: str
+    failed_ms: Time
+    client: str
+    id: Integer
+    tries: Integer
+    receives: Integer
+    redriven_ms: Time
+
+
+class _RejectedMutation(msgspec.Struct):
+    """`RejectedMutation` as it is written."""
+
+    organisation: str
+    document: str
+    incarnation: str
+    client: str
+    id: Integer
+    reason: str
+    receives: Integer
+    rejected_ms: Time
+    args: bytes
+    digest: bytes
+    redriven_ms: Time = 0
+
+
+# The attributes of each kind. Most structs are those by which the readers read the items. A struct of this module is of
+# a kind that no reader reads as a whole, or whose reader accepts less than what is written.
+STRUCTS: Mapping[str, tuple[type[msgspec.Struct], ...]] = {
+    "name record": (StoredName,),
+    "segment record": (StoredSegment,),
+    "entry": (StoredEntry, StoredRedaction),
+    "seal": (_Seal,),
+    "end marker": (_EndMarker,),
+    "snapshot": (StoredSnapshot,),
+    "pin": (_NoAttributes,),
+    "family member": (StoredMember,),
+    "projection checkpoint": (StoredCheckpoint,),
+    "directory line": (StoredLine,),
+    "name line": (StoredNameLine,),
+    "organisation line": (_NoAttributes,),
+    "deleted incarnation": (_DeletedIncarnation,),
+    "record version": (StoredRecordVersion,),
+    "record floor": (StoredRecordFloor,),
+    "upload": (_Upload,),
+    "failures": (StoredFailures,),
+    "dead letter": (StoredFailures,),
+    "attempt record": (_AttemptRecord,),
+    "rejected mutation": (_RejectedMutation,),
 }
 # An item of the kind has exactly one of these attributes.
 BODIES = {"entry": "d b z x", "snapshot": "b z", "record version": "d k b z x"}
 NUMBERED = {"segment record", "entry", "seal", "end marker", "snapshot", "record version"}
 OF_PREFIXES = {"family member", "deleted incarnation"}
 PREFIX = re.compile("[^/]+/[^/]+@[^/]+")
-TYPES = {"i": int, "n": int, "v": int, "p": int, "t": str, "b": bytes, "m": bytes}
-RANGES = {
-    "i": range(-INTEGER_MAX, INTEGER_MAX + 1),
-    "n": range(INTEGER_MAX + 1),
-    "v": range(VERSION_MAX),
-    "p": range(1, VERSION_MAX),
-}
-HASHES = {"h", "fh", "ch"}
 HASH_BYTES = (0, 32)
+
+
+class _Attribute(msgspec.Struct, frozen=True):
+    """The values that an attribute may have."""
+
+    kind: type
+    numbers: range | None = None
+    is_hash: bool = False
+    is_packed: bool = False
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a value of the type may still be a fault."""
+        return self.numbers is not None or self.is_hash or self.is_packed
 
 
 class _Shape:
     """The shape of a kind, prepared once: `shape_fault` runs for each item of a backup and of a verification."""
 
-    def __init__(self, kind: str, required: str, optional: str) -> None:
-        pairs = [dict(pair.split(":") for pair in part.split()) for part in (required, optional)]
-        self.required = frozenset(pairs[0])
-        self.letters = {**pairs[1], **pairs[0]}
-        self.types = {name: TYPES[letter] for name, letter in self.letters.items()}
-        # The values of these attributes are checked too, not only their types.
-        self.checked = frozenset(n for n, letter in self.letters.items() if letter not in "tb" or n in HASHES)
+    def __init__(self, kind: str, structs: Sequence[type[msgspec.Struct]]) -> None:
+        fields = [msgspec.inspect.type_info(struct).fields for struct in structs]  # type: ignore[attr-defined]
+        self.attributes = {field.name: _attribute(field.type) for part in fields for field in part}
+        self.required = frozenset.intersection(*(frozenset(f.name for f in part if f.required) for part in fields))
+        self.types = {name: attribute.kind for name, attribute in self.attributes.items()}
+        self.checked = frozenset(name for name, attribute in self.attributes.items() if attribute.is_checked)
         self.bodies = frozenset(BODIES.get(kind, "").split())
+
+
+def _attribute(kind: msgspec.inspect.Type) -> _Attribute:
+    extra: Mapping[str, Any] = {}
+    if isinstance(kind, msgspec.inspect.Metadata):
+        extra = kind.extra or {}
+        kind = kind.type
+    if isinstance(kind, msgspec.inspect.UnionType):  # an attribute that may be missing
+        (kind,) = (each for each in kind.types if not isinstance(each, msgspec.inspect.NoneType))
+    if isinstance(kind, msgspec.inspect.StrType):
+        return _Attribute(str)
+    if isinstance(kind, msgspec.inspect.BytesType):
+        return _Attribute(bytes, is_hash=HASH in extra, is_packed=PACKED in extra)
+    assert isinstance(kind, msgspec.inspect.IntType), "an attribute is a text, bytes or a whole number"
+    lowest, end, highest = kind.ge, kind.lt, kind.le
+    assert lowest is not None, "each stored number has a range"
+    return _Attribute(int, numbers=range(lowest, end if end is not None else (highest or 0) + 1))
 
 
 def shape_fault(item: Item) -> str:
@@ -255,7 +337,7 @@ def shape_fault(item: Item) -> str:
     The values are not compared with other items. An item of a kind that is not in `SHAPES` has no fault.
     """
     kind = item_kind(item)
-    shape = _shapes.get(kind)
+    shape = SHAPES.get(kind)
     if shape is None:
         return ""
     if kind in NUMBERED and not _is_version(item.sort):
@@ -272,19 +354,19 @@ def shape_fault(item: Item) -> str:
             return f"an item has the attribute {name!r}, which its kind does not have"
         if not isinstance(value, type_):
             return f"the attribute {name} has the wrong type"
-        if name in checked and (fault := _value_fault(shape.letters[name], name, value)):
+        if name in checked and (fault := _value_fault(shape.attributes[name], name, value)):
             return fault
     if shape.bodies and len(names & shape.bodies) != 1:
         return f"an item must have exactly one of the attributes {', '.join(BODIES[kind].split())}"
     return ""
 
 
-def _value_fault(letter: str, name: str, value: Attribute) -> str:
-    if letter in RANGES and value not in RANGES[letter]:
+def _value_fault(attribute: _Attribute, name: str, value: Attribute) -> str:
+    if attribute.numbers is not None and value not in attribute.numbers:
         return f"the attribute {name} is out of range"
-    if letter == "m" and not _decodes(value):
+    if attribute.is_packed and not _decodes(value):
         return f"the attribute {name} cannot be decoded"
-    if name in HASHES and isinstance(value, bytes) and len(value) not in HASH_BYTES:
+    if attribute.is_hash and isinstance(value, bytes) and len(value) not in HASH_BYTES:
         return f"the attribute {name} is not a hash"
     return ""
 
@@ -304,4 +386,4 @@ def _decodes(value: Attribute) -> bool:
     return True
 
 
-_shapes = {kind: _Shape(kind, *shape) for kind, shape in SHAPES.items()}
+SHAPES: Mapping[str, _Shape] = {kind: _Shape(kind, structs) for kind, structs in STRUCTS.items()}

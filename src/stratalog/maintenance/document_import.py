@@ -172,7 +172,7 @@ def _header(first: dict[str, Any], last: dict[str, Any]) -> _Header:
 def _line(raw: bytes) -> dict[str, Any]:
     try:
         line = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeError) as exc:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
         raise Corrupt("a line of an export cannot be decoded", reason=json_reason(raw, exc)) from exc
     if not isinstance(line, dict):
         raise Corrupt("a line of an export is not an object")

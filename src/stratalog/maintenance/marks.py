@@ -288,8 +288,8 @@ def stored_values(events: Iterable[Event], version: int) -> Iterator[bytes]:
             if recorded.payload is not None:
                 try:
                     args = decode(recorded.args)
-                except RecursionError as exc:
-                    raise Corrupt("the arguments of a mutation are nested too deeply", version=version) from exc
+                except Corrupt as exc:
+                    raise Corrupt(exc.message, version=version, **exc.details) from exc
                 yield from map(encode, args.values() if isinstance(args, dict) else [args])
 
 

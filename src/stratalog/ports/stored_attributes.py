@@ -16,7 +16,19 @@ from stratalog.errors import Corrupt
 from stratalog.limits import INTEGER_MAX, VERSION_MAX
 from stratalog.ports.index import Attribute, Item
 
-__all__ = ["Count", "PositiveVersion", "StoredVersion", "Time", "decode_attribute", "read_attributes"]
+__all__ = [
+    "HASH",
+    "PACKED",
+    "Count",
+    "Hash",
+    "Integer",
+    "Packed",
+    "PositiveVersion",
+    "StoredVersion",
+    "Time",
+    "decode_attribute",
+    "read_attributes",
+]
 
 T = TypeVar("T")
 
@@ -26,10 +38,19 @@ StoredVersion = Annotated[int, msgspec.Meta(ge=0, lt=VERSION_MAX)]
 PositiveVersion = Annotated[int, msgspec.Meta(ge=1, lt=VERSION_MAX)]
 """A version of an entry or of a record, which is at least 1."""
 
-Time = Annotated[int, msgspec.Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
+Integer = Annotated[int, msgspec.Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]
+Time = Integer
 """A time in milliseconds since 1970."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)]
+
+HASH = "hash"
+Hash = Annotated[bytes, msgspec.Meta(extra={HASH: True})]
+"""A SHA-256, or ``b""``. A verification checks the length; a reader compares the hash with another one."""
+
+PACKED = "packed"
+Packed = Annotated[bytes, msgspec.Meta(extra={PACKED: True})]
+"""MessagePack. A reader gets it from `decode_attribute`."""
 
 
 def read_attributes(item: Item, shape: type[T], noun: str) -> T:

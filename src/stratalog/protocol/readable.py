@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from stratalog.codec import Value, canonical, json_reason
-from stratalog.errors import Invalid
+from stratalog.errors import Invalid, LimitExceeded
+from stratalog.limits import JSON_DEPTH_MAX
 
 __all__ = ["from_json", "from_plain", "restore", "to_json", "to_plain"]
 
@@ -67,8 +68,10 @@ def from_json(text: str | bytes) -> Value:
     """Return the canonical value of a JSON text. Raises Invalid, LimitExceeded."""
     try:
         plain = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError) as exc:
+    except (msgspec.DecodeError, UnicodeError) as exc:
         raise Invalid("the text is not valid JSON", reason=json_reason(text, exc)) from exc
+    except RecursionError as exc:
+        raise LimitExceeded("the text is nested too deeply", limit=JSON_DEPTH_MAX) from exc
     return from_plain(canonical(plain))
 
 

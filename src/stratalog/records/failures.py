@@ -27,13 +27,14 @@ from stratalog.log.commit import commit_once
 from stratalog.log.directory import organisation_missing
 from stratalog.log.environment import Environment
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Condition, Delete, Equals, Item, Put, Write
-from stratalog.ports.stored_attributes import Count, Time, read_attributes
+from stratalog.ports.stored_attributes import Count, Hash, Packed, Time, read_attributes
 from stratalog.records.content import RecordBody
 from stratalog.records.versions import Name, decode_ref
 
 __all__ = [
     "DEAD_RECORD",
     "DeadLetter",
+    "StoredFailures",
     "count_failure",
     "failure_item",
     "letter_from_item",
@@ -76,7 +77,9 @@ class CountedFailure(msgspec.Struct, frozen=True):
     content: RecordBody | None
 
 
-class _StoredFailures(msgspec.Struct, frozen=True, gc=False):
+class StoredFailures(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of a count of failures."""
+
     q: Count
     d: Count
     y: str
@@ -85,10 +88,10 @@ class _StoredFailures(msgspec.Struct, frozen=True, gc=False):
     w: str
     s: str = ""
     n: Count | None = None
-    h: bytes = b""
+    h: Hash = b""
     b: bytes = b""
     z: bytes = b""
-    x: bytes = b""
+    x: Packed = b""
 
 
 def count_failure(environment: Environment, name: Name, failure: CountedFailure, failures_max: int) -> DeadLetter:
@@ -167,7 +170,7 @@ def failure_item(environment: Environment, name: Name) -> Item | None:
     """
     item = environment.index.get(failures_partition(name.organisation), name.key)
     if item is not None:
-        read_attributes(item, _StoredFailures, NOUN)
+        read_attributes(item, StoredFailures, NOUN)
     return item
 
 
@@ -238,7 +241,7 @@ def _unchanged(known: Item | None) -> Condition:
 
 def letter_from_item(id: str, item: Item) -> DeadLetter:
     """Return the failures that an item counts. Raises Corrupt."""
-    stored = read_attributes(item, _StoredFailures, NOUN)
+    stored = read_attributes(item, StoredFailures, NOUN)
     return DeadLetter(
         id=id,
         failures=stored.q,

@@ -18,6 +18,8 @@ from stratalog.log.environment import Environment
 from stratalog.ports.index import Absent, Attribute, Check, Condition, Equals, Index, Item, Put
 from stratalog.ports.stored_attributes import (
     Count,
+    Hash,
+    Packed,
     PositiveVersion,
     StoredVersion,
     Time,
@@ -26,7 +28,17 @@ from stratalog.ports.stored_attributes import (
 )
 from stratalog.records.versions import Name
 
-__all__ = ["FLOOR_SORT", "Floor", "Mark", "floor_check", "floor_from_item", "floor_put", "read_floor", "store_floor"]
+__all__ = [
+    "FLOOR_SORT",
+    "Floor",
+    "Mark",
+    "StoredRecordFloor",
+    "floor_check",
+    "floor_from_item",
+    "floor_put",
+    "read_floor",
+    "store_floor",
+]
 
 FLOOR_SORT = "!floor"
 NOUN = "the floor of a record"
@@ -61,13 +73,16 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """The origin of the history; empty while no version is forgotten, since version 1 then contains the origin."""
 
 
-class _StoredFloor(msgspec.Struct, frozen=True, gc=False):
+class StoredRecordFloor(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of the floor of a record."""
+
     v: PositiveVersion
     e: PositiveVersion
     g: PositiveVersion
+    p: Packed
     r: Count
     w: str
-    ch: bytes = b""
+    ch: Hash = b""
     og: str = ""
 
 
@@ -80,7 +95,7 @@ def floor_from_item(item: Item | None) -> Floor:
     """Return the floor that an item stores; without an item, a floor that forgets nothing. Raises Corrupt."""
     if item is None:
         return Floor()
-    stored = read_attributes(item, _StoredFloor, NOUN)
+    stored = read_attributes(item, StoredRecordFloor, NOUN)
     return Floor(
         version=stored.v,
         freeing=stored.e,

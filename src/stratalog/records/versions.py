@@ -13,7 +13,7 @@ from stratalog.keys import RecordKey, number, parse_number, record_key, record_p
 from stratalog.limits import BODY_PART_BYTES, INTEGER_MAX, METADATA_BYTES_MAX
 from stratalog.log.bodies import BodyRef
 from stratalog.ports.index import Attribute, Index, Item
-from stratalog.ports.stored_attributes import Count, Time, decode_attribute, read_attributes
+from stratalog.ports.stored_attributes import Count, Hash, Packed, Time, decode_attribute, read_attributes
 
 __all__ = [
     "BEFORE_VERSIONS",
@@ -21,6 +21,7 @@ __all__ = [
     "Name",
     "Record",
     "RecordVersion",
+    "StoredRecordVersion",
     "check_metadata",
     "check_source_time",
     "checked_item",
@@ -95,17 +96,19 @@ class Record(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class _StoredRecordVersion(msgspec.Struct, frozen=True, gc=False):
+class StoredRecordVersion(msgspec.Struct, frozen=True, gc=False):
+    """The attributes of a version of a record."""
+
     c: Time
     w: str
     n: Count
-    h: bytes
-    ch: bytes
+    h: Hash
+    ch: Hash
     s: bytes = b""
     b: bytes = b""
     z: bytes = b""
-    x: bytes = b""
-    u: bytes = b""
+    x: Packed = b""
+    u: Packed = b""
     d: bytes = b""
     t: Time | None = None
     k: str = ""
@@ -116,7 +119,7 @@ class _StoredRecordVersion(msgspec.Struct, frozen=True, gc=False):
 
 def version_from_item(name: Name, item: Item) -> RecordVersion:
     """Return the version that an item holds. Raises Corrupt."""
-    stored = read_attributes(item, _StoredRecordVersion, NOUN)
+    stored = read_attributes(item, StoredRecordVersion, NOUN)
     return RecordVersion(
         id=name.id,
         version=parse_number(item.sort),
@@ -136,7 +139,7 @@ def version_from_item(name: Name, item: Item) -> RecordVersion:
 
 def checked_item(item: Item) -> Item:
     """Return ``item``, whose attributes have the types and ranges of a version. Raises Corrupt."""
-    read_attributes(item, _StoredRecordVersion, NOUN)
+    read_attributes(item, StoredRecordVersion, NOUN)
     return item
 
 

@@ -25,7 +25,7 @@ from stratalog_sheet.events import (
     target_of,
 )
 from stratalog_sheet.limits import SHEET_ACTIVITY_CELLS_MAX
-from stratalog_sheet.retention import above_floor, read_retained
+from stratalog_sheet.retention import read_retained
 
 __all__ = ["Activity", "Labels", "NamedVersion", "activity"]
 
@@ -68,7 +68,7 @@ class Labels:
     def read(self) -> list[NamedVersion]:
         """Return the labelled versions that the log still keeps, in ascending order."""
         with self._lock:
-            floor = above_floor(self._log, self._read_above)
+            floor = self._log.above_floor(self._read_above)
             return [self._named[version] for version in sorted(self._named) if version >= floor]
 
     def _read_above(self, floor: int) -> int:

@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from stratalog import Entry, Log
 from stratalog.errors import VersionForgotten
 
-__all__ = ["above_floor", "check_retained", "read_retained"]
-
-T = TypeVar("T")
-
-
-def above_floor(log: Log, read: Callable[[int], T]) -> T:
-    """Return ``read(floor)``. If it raises VersionForgotten because the floor rose, read again above the new floor."""
-    floor = log.floor()
-    while True:
-        try:
-            return read(floor)
-        except VersionForgotten:
-            before, floor = floor, log.floor()
-            if floor == before:
-                raise
+__all__ = ["check_retained", "read_retained"]
 
 
 def read_retained(log: Log, after: int, upto: int | None = None) -> list[Entry]:
@@ -32,7 +15,7 @@ def read_retained(log: Log, after: int, upto: int | None = None) -> list[Entry]:
         first = max(after, floor)
         return list(log.read(first, upto)) if upto is None or first < upto else []
 
-    return above_floor(log, read)
+    return log.above_floor(read)
 
 
 def check_retained(log: Log, version: int) -> int:

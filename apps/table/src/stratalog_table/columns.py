@@ -72,6 +72,8 @@ def column_type(text: str) -> ColumnType:
             wanted = msgspec.json.decode(text)
         except msgspec.DecodeError as exc:
             raise Invalid("the type of a column is not JSON", type=text) from exc
+        except RecursionError as exc:
+            raise LimitExceeded("the type of a column is nested too deep", limit=COLUMN_TYPE_DEPTH_MAX) from exc
     elif match := _TYPED.fullmatch(text):
         wanted = f"decimal{128 if int(match[1]) <= DECIMAL_DIGITS['128'] else 256}({match[1]}, {match[2]})"
     else:
