@@ -28,7 +28,7 @@ from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Rejected
 from tests.documents.helpers import World, inc, large, put, statuses
 from tests.processes import ROOT, environment, run
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 GARBAGE = """
 import gc
 from tests.documents.helpers import World, inc, large, put
@@ -600,7 +600,7 @@ def test_a_reader_does_not_wait_for_a_commit() -> None:
         world.recorder.before = None
         reader = threading.Thread(target=lambda: seen.append(document.get("n")), daemon=True)
         reader.start()
-        reader.join(10)
+        reader.join(SECONDS_MAX)
 
     world.recorder.before = read_beside
     document.apply([inc(id=2)])

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from click.testing import CliRunner
 
@@ -19,6 +18,7 @@ from stratalog.cli import main
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
 from stratalog.worker.queued_pushes import QueuedPushes
+from tests import http_calls
 from tests.processes import COMMAND_LINE, ChildProcess
 from tests.processes import start as start_process
 from tests.server.queue_path import named, put
@@ -146,7 +146,7 @@ def test_a_worker_finishes_its_current_message_after_sigterm(folder: Path) -> No
 
 def test_a_worker_serves_its_counters_as_metrics(folder: Path) -> None:
     with announced_worker(folder, "--metrics-port", "0") as (_, started):
-        text = httpx.get(f"http://127.0.0.1:{started['metrics_port']}/metrics").text
+        text = http_calls.get(f"http://127.0.0.1:{started['metrics_port']}/metrics").text
     assert 'stratalog_core_total{what="mutation_rejected_after_the_last_attempt"} 0.0' in text
 
 
