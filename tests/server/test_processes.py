@@ -11,7 +11,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -36,6 +35,7 @@ from stratalog.server.processes import Supervisor, _Member
 from tests import http_calls
 from tests.processes import COMMAND_LINE, ChildProcess, start
 from tests.server.api import BUDGET, mutation
+from tests.threads import until
 
 SECONDS_MAX = 60
 # Without hints between the processes, no test would wait long enough for a poke.
@@ -91,13 +91,6 @@ def shown(live: ClientConnection) -> list[Any]:
 
 def show(live: ClientConnection, state: str) -> None:
     live.send(json.dumps({"type": "presence", "state": state}))
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true"
-        time.sleep(0.02)
 
 
 def runs(pid: int) -> bool:
@@ -254,7 +247,7 @@ time.sleep(600)
 
 
 def end_after(condition: Callable[[], bool]) -> None:
-    """Signal this process once the condition is true, or after `SECONDS_MAX`."""
+    """Signal this process once the condition is true, or after the time limit of `until`."""
     try:
         until(condition)
     finally:
