@@ -290,9 +290,10 @@ def test_a_garbage_collected_pool_leaves_no_process() -> None:
 
 PARENT = """
 import sys, time
-from stratalog_sheet import Sheets
+from apps.sheet.tests.helpers import ENGINES
+from stratalog_sheet import EnginePool, Sheets
 from stratalog.store import open_store
-sheets = Sheets(open_store("memory:"))
+sheets = Sheets(open_store("memory:"), EnginePool(ENGINES))
 sheets.engines.start()
 sheet = sheets.create("acme", "plan")
 sheet.set("A1", "=1+1")
