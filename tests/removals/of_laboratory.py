@@ -112,6 +112,13 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TIME_LIMITS}::test_no_test_reads_the_clock_of_the_machine",),
     ),
     Removal(
+        "B902",
+        (Edit("tests/processes.py", "return seconds * 1.1 ** max(0, kills - 5 * kills_min)", "return seconds"),),
+        (
+            "tests/test_processes.py::test_the_pauses_between_the_kills_of_a_soak_grow_until_a_slow_process_makes_progress",
+        ),
+    ),
+    Removal(
         "B901",
         (Edit("bench/table.py", ">= end and number:", ">= end:"),),
         ("apps/table/tests/test_bench.py::test_a_writer_that_begins_after_the_end_of_the_run_commits_once",),
