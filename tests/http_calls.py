@@ -8,7 +8,7 @@ import httpx
 
 __all__ = ["SECONDS_MAX", "Client", "delete", "get", "post", "put"]
 
-SECONDS_MAX = 60
+SECONDS_MAX = 120
 
 get = partial(httpx.get, timeout=SECONDS_MAX)
 put = partial(httpx.put, timeout=SECONDS_MAX)

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).parents[1]
-SECONDS_MAX = 60
+SECONDS_MAX = 300
 COMMAND_CHARACTERS_MAX = 500
 COMMAND_LINE = (sys.executable, "-c", "from stratalog.cli import main; main()")
 """The command ``stratalog`` of this checkout."""

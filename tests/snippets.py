@@ -57,8 +57,8 @@ FILE_NAME = re.compile(r"# ([\w/]+\.py)\b")
 PORT = "8420"
 """The port that the pages name."""
 
-SERVER_SECONDS_MAX = 60
-COMMAND_SECONDS_MAX = 60
+SERVER_SECONDS_MAX = 300
+COMMAND_SECONDS_MAX = 300
 SHIMS = {
     "curl": f'exec {shutil.which("curl")} --silent --show-error --fail-with-body "$@"',
     "pip": "exit 0",

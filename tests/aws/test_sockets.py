@@ -27,7 +27,7 @@ from tests.aws.deployed import ORGANISATION, Deployed
 from tests.aws.template import TOKENS
 from tests.client.helpers import memory_place
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 RECORDED = "DEKKqd8CoAMCEJQ="
 
 

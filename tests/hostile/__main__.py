@@ -24,7 +24,7 @@ __all__ = ["main", "measure"]
 
 UNDISTURBED_SHARE = 0.2
 UNDISTURBED_SECONDS_MAX = 60.0
-ATTACKED_SECONDS_MAX = 60.0
+ATTACKED_SECONDS_MAX = 120.0
 SHOWN_MAX = 10
 Attacks = Sequence[Callable[[Attack], Awaitable[None]]]
 

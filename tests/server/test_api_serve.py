@@ -23,7 +23,7 @@ from tests.processes import COMMAND_LINE, ChildProcess, start
 from tests.processes import run as run_process
 from tests.server.api import BUDGET, mutation
 
-SECONDS_MAX = 60
+SECONDS_MAX = 120
 APPLICATION = """
 from stratalog.protocol import BUILT_IN_MUTATORS, Rejected
 from stratalog.server.application import Application

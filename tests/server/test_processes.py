@@ -37,7 +37,7 @@ from tests.processes import COMMAND_LINE, ChildProcess, start
 from tests.server.api import BUDGET, mutation
 from tests.threads import until
 
-SECONDS_MAX = 60
+SECONDS_MAX = 120
 # Without hints between the processes, no test would wait long enough for a poke.
 SLOW_POLLS = ("--settings", '{"server": {"live_poll_seconds": 600}}')
 
