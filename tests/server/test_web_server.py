@@ -138,6 +138,35 @@ def test_connections_with_an_incomplete_head_are_dropped_after_the_deadline() ->
         until(lambda: running.answer().startswith(b"HTTP/1.1 200"))
 
 
+@pytest.mark.parametrize(("stops", "expected"), [(1, [1, 102.5]), (2, [1, 202, 203])])
+def test_after_a_stop_of_the_process_requests_are_read_before_overdue_connections_are_dropped(
+    stops: int, expected: list[float]
+) -> None:
+    """The process is stopped for a hundred intervals, the second time half an interval after the first stop."""
+    drops: list[float] = []
+
+    async def story() -> None:
+        loop: Any = asyncio.get_running_loop()
+        with listening_at("127.0.0.1", 0) as listening, open_store("memory:") as store:
+            server = WebServer(create_app(store), listening, 10)
+            interval = server._check_seconds
+
+            async def note(now: float) -> None:
+                drops.append(now / interval)
+
+            server.connections.drop_overdue = note  # type: ignore[method-assign]
+            checking = asyncio.create_task(server._check())
+            await asyncio.sleep(interval)
+            for _ in range(stops):
+                await asyncio.sleep(0.5 * interval)
+                loop.jumped_seconds += 100 * interval
+            await asyncio.sleep(1.25 * interval)
+            checking.cancel()
+
+    run_jumping(story())
+    assert drops == pytest.approx(expected)
+
+
 def test_pipelining_callers_that_read_nothing_have_few_waiting_bytes_and_are_dropped(tmp_path: Path) -> None:
     (tmp_path / "large.js").write_bytes(b"x" * 3_000_000)
     requests = (b"GET /web/test/large.js HTTP/1.1\r\n" + HOST + b"\r\n") * 60
