@@ -266,7 +266,7 @@ def _in_threads(ports: Hosted, name: str, tuning: Any, case: Case, seconds: floa
 
 
 def _share(side_of: Callable[[str], Side], case: Case, seconds: float, position: int, processes: int) -> Share:
-    """Run the writers of one process, which commit for ``seconds``. Return their measurements."""
+    """Run the writers of one process, which commit for ``seconds`` and at least once. Return their measurements."""
     milliseconds: list[float] = []
     failed = [0]
     begun = time.time()
@@ -276,7 +276,8 @@ def _share(side_of: Callable[[str], Side], case: Case, seconds: float, position:
         writer = thread * processes + position
         side = side_of(f"t{writer % case.tables}")
         for number in range(case.jobs) if case.jobs else count():
-            if (start := time.perf_counter()) >= end:
+            # A writer whose process stops before its first commit also commits once, so each run has a measurement.
+            if (start := time.perf_counter()) >= end and number:
                 break
             try:
                 _commit(side, case, writer, number)

@@ -28,7 +28,7 @@ __all__ = [
     "pytest_unconfigure",
 ]
 
-EXIT_SECONDS_MAX = 10
+EXIT_SECONDS_MAX = 60
 STACK_CHARACTERS_MAX = 8000
 STACKS = "stacks_path"
 

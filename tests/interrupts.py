@@ -13,7 +13,7 @@ from tests.threads import until
 
 __all__ = ["Interrupter", "ends_of"]
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 
 
 class Interrupter:

@@ -27,6 +27,7 @@ __all__ = [
     "ChildProcess",
     "ProcessFailure",
     "environment",
+    "kill_pause",
     "killed_after",
     "run",
     "start",
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).parents[1]
-SECONDS_MAX = 60
+SECONDS_MAX = 300
 COMMAND_CHARACTERS_MAX = 500
 COMMAND_LINE = (sys.executable, "-c", "from stratalog.cli import main; main()")
 """The command ``stratalog`` of this checkout."""
@@ -210,6 +211,14 @@ def killed_after(process: subprocess.Popen[str], seconds: float) -> Iterator[Non
         yield
     finally:
         timer.cancel()
+
+
+def kill_pause(seconds: float, kills: int, kills_min: int) -> float:
+    """Return the mean pause before a soak's next kill: ``seconds``, or longer after many more than ``kills_min`` kills.
+
+    On a slow machine a process may need longer than ``seconds`` to start, and would make no progress.
+    """
+    return seconds * 1.1 ** max(0, kills - 5 * kills_min)
 
 
 @contextmanager

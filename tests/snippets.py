@@ -57,8 +57,8 @@ FILE_NAME = re.compile(r"# ([\w/]+\.py)\b")
 PORT = "8420"
 """The port that the pages name."""
 
-SERVER_SECONDS_MAX = 30
-COMMAND_SECONDS_MAX = 30
+SERVER_SECONDS_MAX = 300
+COMMAND_SECONDS_MAX = 300
 SHIMS = {
     "curl": f'exec {shutil.which("curl")} --silent --show-error --fail-with-body "$@"',
     "pip": "exit 0",
@@ -309,7 +309,7 @@ def _wait_for(process: subprocess.Popen[bytes], port: int, what: str) -> None:
     deadline = time.monotonic() + SERVER_SECONDS_MAX
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=SERVER_SECONDS_MAX).close()
         except urllib.error.HTTPError:
             return
         except OSError:
@@ -322,7 +322,7 @@ def _wait_for(process: subprocess.Popen[bytes], port: int, what: str) -> None:
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(10)
+        process.wait(SERVER_SECONDS_MAX)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

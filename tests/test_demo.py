@@ -33,7 +33,7 @@ ON_POSTGRESQL = (sys.executable, "-m", "stratalog.testing.postgres_local")
 
 def run_demo(store: Path | str, *background: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     command = [*background, sys.executable, str(DEMO), str(store)]
-    return run(command, expected=code, seconds=120)
+    return run(command, expected=code)
 
 
 @contextmanager

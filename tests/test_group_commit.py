@@ -15,7 +15,7 @@ from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.group_commit import CommitDelay, GroupCommit, Latch, PendingCommit, closed_latch
 from stratalog.testing.clock import ManualClock
 from tests.interrupts import Interrupter, ends_of
-from tests.threads import join_all, start_all
+from tests.threads import SECONDS_MAX, join_all, start_all
 
 Group = GroupCommit[PendingCommit[str]]
 Batch = list[PendingCommit[str]]
@@ -343,7 +343,7 @@ def ends_of_late_waiters(committers: Committers) -> dict[str, object]:
 
     def late() -> Latch:
         arrived.release()
-        assert gone.wait(20)
+        assert gone.wait(SECONDS_MAX)
         return closed()
 
     def run() -> None:
@@ -357,7 +357,7 @@ def ends_of_late_waiters(committers: Committers) -> dict[str, object]:
     def gather(batch: Batch) -> None:
         threads.extend(start_all([run, run]))
         for _ in threads:
-            assert arrived.acquire(timeout=20)
+            assert arrived.acquire(timeout=SECONDS_MAX)
 
     threads: list[threading.Thread] = []
     committers.group._new_latch = late

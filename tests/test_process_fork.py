@@ -36,7 +36,7 @@ from tests.interrupts import Interrupter
 from tests.processes import ROOT, run
 from tests.sources import LIBRARY, PACKAGES, files, short_name
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 RAISED_CLOSED, RETURNED, RAISED_OTHER = 3, 4, 5
 FILES = [path for path in files(*PACKAGES) if LIBRARY / "testing" not in path.parents]
 LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"}

@@ -12,7 +12,7 @@ import pytest
 
 from stratalog.testing.emulators import describe_status
 from tests.aws.functions import Failed, Function
-from tests.processes import ROOT, ProcessFailure, environment, run, start, unexpected_ends
+from tests.processes import ROOT, ProcessFailure, environment, kill_pause, run, start, unexpected_ends
 
 CRASH = "import os, sys; print('on the brink', file=sys.stderr, flush=True); os.kill(os.getpid(), 11)"
 SILENT = "import sys; sys.stdin.readline()"
@@ -166,3 +166,9 @@ def run_pytest(folder: Path, *options: str) -> str:
 def await_end(pid: int) -> None:
     """Wait for the end of a child without reaping it, so that a later wait still gets its status."""
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+def test_the_pauses_between_the_kills_of_a_soak_grow_until_a_slow_process_makes_progress() -> None:
+    assert [kill_pause(0.8, kills, 2) for kills in (0, 10)] == [0.8, 0.8]
+    assert 60 < sum(kill_pause(0.8, kills, 2) for kills in range(40)) < 300
+    assert kill_pause(0.8, 60, 2) > 60

@@ -9,8 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -32,11 +31,11 @@ from tests.aws.gateway_events import queue_event
 from tests.aws.policies import LEADING_KEYS, Asked, Role
 from tests.aws.template import STACK, TOKENS, Stack, deployed_stack
 from tests.server.api import mutation
+from tests.threads import until
 
 KEYS = Path(__file__).parents[2] / "formats/golden/keys-v1.json"
 FUNCTIONS = ("Api", "Processor", "Sockets", "Maintenance")
 LARGE = "x" * 3_000_000
-SECONDS_MAX = 20
 TABLE = f"arn:aws:dynamodb:us-east-1:000000000000:table/{STACK}"
 # An example partition of each kind of item (formats/keys.md).
 PARTITIONS: Mapping[str, str] = {
@@ -184,12 +183,12 @@ def use_sockets(guarded: Guarded) -> None:
         socket.send(json.dumps({"type": "hello", "token": "no token", "document": "acme/plan"}))
         # The emulator accepts the request to close the connection but does not close it.
         role = guarded.roles["Sockets"]
-        assert patiently(lambda: any("/DELETE/" in one.resource for one in role.asked))
+        until(lambda: any("/DELETE/" in one.resource for one in role.asked))
         guarded.listeners.join("gone at last", "acme", "plan", None)
     # At a disconnect the function notifies the other listeners once, and deletes the listeners whose connections are
     # gone. So "gone at last" must join before the disconnect.
     index = guarded.store.environment.index
-    assert patiently(lambda: not list(index.query(listeners_partition("acme", "plan"))))
+    until(lambda: not list(index.query(listeners_partition("acme", "plan"))))
 
 
 def use_queue(guarded: Guarded) -> None:
@@ -216,14 +215,6 @@ def collect_later(guarded: Guarded) -> None:
                 patch.setenv(name, guarded.roles["Maintenance"].url)
         with open_store(guarded.stack.output("Store"), create=False, clock=Later()) as store:
             collect(store.environment, "acme", dry_run=True, queue=lambda: store.queue)
-
-
-def patiently(found: Callable[[], bool]) -> bool:
-    """Wait until ``found`` returns True, at most `SECONDS_MAX` seconds. Return its last answer."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while not found() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return found()
 
 
 def test_no_role_refuses_a_request_of_its_function(worked: Guarded) -> None:

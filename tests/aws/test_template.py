@@ -22,7 +22,7 @@ from stratalog.sync.pull import LOST_BRANCH
 from stratalog.testing.emulators import program
 from tests.aws.template import TEMPLATE, TOKENS, Stack, deployed_stack, parameters, resources
 
-POKE_SECONDS_MAX = 20
+POKE_SECONDS_MAX = 120
 
 
 def test_no_linter_objects_to_the_template() -> None:

@@ -31,7 +31,7 @@ from stratalog.ports.index import Absent, Item, Put
 from stratalog.records import Records
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.index_contract import IndexContract
-from tests.threads import run_together
+from tests.threads import SECONDS_MAX, run_together
 
 PREFIX = log_prefix("acme", "plan", "i1")
 ENTRIES = entries_partition(PREFIX, 1)
@@ -348,7 +348,7 @@ def test_closing_the_index_waits_for_a_read_of_a_mark() -> None:
     class Stuck(MemoryIndex):
         def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
             reached.set()
-            answered.wait(10)
+            answered.wait(SECONDS_MAX)
             return None
 
     turns = HostedTurns(Stuck(), SystemClock())
@@ -356,13 +356,13 @@ def test_closing_the_index_waits_for_a_read_of_a_mark() -> None:
         turns.commit([Put(Item(ENTRIES, number(version), {}), Absent())])
         if reached.is_set():
             break
-    assert reached.wait(10)
+    assert reached.wait(SECONDS_MAX)
     closing = threading.Thread(target=turns.close, daemon=True)
     closing.start()
     closing.join(0.1)
     assert closing.is_alive(), "the index closed during a read of a mark"
     answered.set()
-    closing.join(10)
+    closing.join(SECONDS_MAX)
     assert not closing.is_alive()
     assert not [thread for thread in threading.enumerate() if thread.name == "stratalog-look"]
     with pytest.raises(Closed):

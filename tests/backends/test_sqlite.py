@@ -41,7 +41,7 @@ from stratalog.testing.queue_contract import QueueContract
 from tests.interrupts import Interrupter, ends_of
 from tests.processes import start
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 LEADING = (
     *(_GroupWriter._run_group, _GroupWriter._transact, _GroupWriter._insert, _GroupWriter._run_each),
     *(GroupCommit.take, PendingCommit.send, PendingCommit.settle),

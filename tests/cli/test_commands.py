@@ -737,7 +737,7 @@ def test_the_program_runs_as_a_process(tmp_path: Path, command: str, code: int) 
     paths = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "STRATALOG_STORE": str(tmp_path / "store"), "PYTHONPATH": paths}
     arguments = [sys.executable, "-c", program, command]
-    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == code
     assert bool(done.stderr) == bool(code)
 

@@ -39,7 +39,7 @@ def test_a_command_with_a_closed_stream_reports_it_and_changes_nothing(
     redirection: str, command: tuple[str, ...], code: int, printed: str, store: Path
 ) -> None:
     arguments = ["sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND_LINE, *command]
-    done = subprocess.run(arguments, cwd=store, env=environment(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(arguments, cwd=store, env=environment(), capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (code, printed)
     with stratalog.open(store / "data", create=False) as opened:
         assert [line.id for line in opened.list("acme")] == ["plan"]

@@ -16,7 +16,7 @@ from stratalog.retry import RetryPolicy
 from stratalog.testing.clock import ManualClock
 from tests.client.helpers import Answer, InProcess, new_document
 
-SECONDS_MAX = 10.0
+SECONDS_MAX = 60.0
 
 
 class Poked(InProcess):

@@ -35,7 +35,7 @@ from stratalog.server.app import create_app
 from stratalog.server.application import Application, ServerLimits
 from stratalog.server.security import Principal, StaticTokens
 
-SECONDS_MAX = 10.0
+SECONDS_MAX = 60.0
 PATH = "/v1/organisations/acme/documents/plan"
 
 

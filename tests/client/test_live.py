@@ -17,6 +17,7 @@ from websockets.sync.client import connect
 
 from stratalog.client.live import PokeListener, ServerAddress
 from stratalog.testing.clock import ManualClock
+from tests.threads import SECONDS_MAX
 
 
 class Connection:
@@ -103,5 +104,5 @@ def test_a_ping_without_an_answer_ends_the_connection_and_logs_nothing(
             handshake.receive_data(accepted.recv(65536))
             handshake.send_response(handshake.accept(handshake.events_received()[0]))  # type: ignore[arg-type]
             accepted.sendall(b"".join(handshake.data_to_send()))
-            assert isinstance(running.exception(timeout=20), ConnectionClosedError)
+            assert isinstance(running.exception(timeout=SECONDS_MAX), ConnectionClosedError)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

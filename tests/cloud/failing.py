@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from email.utils import formatdate
@@ -11,17 +10,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 
+from tests.threads import SECONDS_MAX
+
 __all__ = ["Failing", "Reply", "Request", "failing"]
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """One reply. With ``lost`` the service closes the connection without a reply. ``seconds`` delays the reply."""
+    """One reply. With ``lost`` the service closes the connection without a reply. A ``late`` reply comes at its end."""
 
     status: int = 200
     headers: dict[str, str] = {}
     body: bytes = b""
     lost: bool = False
-    seconds: float = 0
+    late: bool = False
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -65,7 +66,8 @@ def failing(replies: Sequence[Answer]) -> Iterator[Failing]:
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             reply = service.take(Request(self.command, self.path, dict(self.headers), body))
-            time.sleep(reply.seconds)
+            if reply.late:
+                ended.wait(SECONDS_MAX)
             if reply.lost:
                 self.close_connection = True
                 return
@@ -82,6 +84,7 @@ def failing(replies: Sequence[Answer]) -> Iterator[Failing]:
 
     for method in ("DELETE", "GET", "HEAD", "POST", "PUT"):
         setattr(Handler, f"do_{method}", Handler.answer)
+    ended = threading.Event()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     service = Failing(f"http://127.0.0.1:{server.server_port}", list(replies))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
@@ -89,5 +92,6 @@ def failing(replies: Sequence[Answer]) -> Iterator[Failing]:
     try:
         yield service
     finally:
+        ended.set()
         server.shutdown()
         server.server_close()

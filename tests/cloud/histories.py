@@ -42,7 +42,7 @@ __all__ = ["History", "Left", "judge", "main", "run", "run_in", "run_until"]
 
 NEVER = 2**63
 KILL_RECORDS_MIN, KILL_RECORDS_MAX = 100, 400
-SILENCE_SECONDS_MAX = 60
+SILENCE_SECONDS_MAX = 300
 
 
 class History(msgspec.Struct, frozen=True):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests import http_calls
 from tests.cli.conftest import Run, budget, run
 from tests.cli.test_commands import (
     lines,
@@ -90,22 +90,22 @@ def test_an_invalid_address_is_a_usage_error(run: Run) -> None:
 def test_a_push_is_queued_by_a_server_and_applied_by_a_worker(run: Run, tmp_path: Path) -> None:
     body = {"group": "g", "mutations": [mutation("ada", 1, key="notes/1", value="x" * 1_000_000)]}
     with served(tmp_path, "--queued") as (url, _):
-        assert httpx.put(url + BUDGET).status_code == 201
-        answer = httpx.post(f"{url}{BUDGET}/push", json=body)
+        assert http_calls.put(url + BUDGET).status_code == 201
+        answer = http_calls.post(f"{url}{BUDGET}/push", json=body)
         assert (answer.status_code, answer.json()["queued"]) == (202, True)
-        assert httpx.get(url + BUDGET).json()["version"] == 0
+        assert http_calls.get(url + BUDGET).json()["version"] == 0
         assert json.loads(run("work", "--drain", "--json").stdout.splitlines()[-1])["applied"] == 1
-        assert httpx.get(f"{url}{BUDGET}/item?key=notes/1").json()["value"] == "x" * 1_000_000
+        assert http_calls.get(f"{url}{BUDGET}/item?key=notes/1").json()["value"] == "x" * 1_000_000
     assert json.loads(run("verify", "acme/budget", "--json").stdout)["version"] == 1
 
 
 def test_two_servers_of_a_store_apply_pushes_to_the_same_document(tmp_path: Path) -> None:
     with served(tmp_path) as (first, _), served(tmp_path) as (second, _):
-        assert httpx.put(first + BUDGET).status_code == 201
+        assert http_calls.put(first + BUDGET).status_code == 201
         for id, url in enumerate((first, second, first), 1):
             body = {"group": "g", "mutations": [mutation("ada", id, key=f"notes/{id}", value=id)]}
-            assert httpx.post(f"{url}{BUDGET}/push", json=body).json()["outcomes"][0]["status"] == "applied"
-        assert httpx.get(second + BUDGET).json()["version"] == 3
+            assert http_calls.post(f"{url}{BUDGET}/push", json=body).json()["outcomes"][0]["status"] == "applied"
+        assert http_calls.get(second + BUDGET).json()["version"] == 3
 
 
 def test_init_advises_to_wait_only_if_it_has_created_a_bucket(run: Run) -> None:

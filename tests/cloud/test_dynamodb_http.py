@@ -120,6 +120,7 @@ def test_a_response_that_takes_too_long_is_outcome_unknown() -> None:
     with served(lambda turn: WHOLE if turn else None, answer_seconds=0.05) as (endpoint, _):
         with pytest.raises(OutcomeUnknown):
             endpoint.exchange(REQUEST)
+        endpoint._answer_seconds = SECONDS_MAX
         assert endpoint.exchange(REQUEST).body == b"hello"
 
 
@@ -269,7 +270,7 @@ def served(
     answer: Callable[[int], bytes | None],
     *,
     hangs_up: bool = False,
-    answer_seconds: float = 5,
+    answer_seconds: float = SECONDS_MAX,
     tls: Path | None = None,
 ) -> Iterator[tuple[Endpoint, Server]]:
     """Run a server. Yield an endpoint that connects to the server, and the server."""

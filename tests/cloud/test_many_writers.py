@@ -23,19 +23,13 @@ from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker
 from tests.cloud.helpers import dynamo_client, dynamo_index
 from tests.cloud.seaweed import session
-from tests.cloud.writers import compete
+from tests.cloud.writers import SECONDS_MAX, compete
 from tests.threads import join_all, run_together, start_all
 
 PROCESSES = THREADS = 8
 WRITERS = PROCESSES * THREADS
 APPENDS = 4
 COMMITS = WRITERS * APPENDS
-WASTED_MAX = 15
-"""The limit for the average number of wasted puts per commit.
-
-On two idle cores 3 puts are wasted, and up to 9 if other programs need the cores: a writer that gets no core tries with
-an outdated head. With a back-off that does not grow 24 puts are wasted on two idle cores.
-"""
 WASTED_BEHIND_QUEUE_MAX = 0.05
 WORKERS = 2
 
@@ -50,6 +44,10 @@ def index(dynamo: Emulator) -> Iterator[DynamoIndex]:
 def test_64_writers_in_8_processes_lose_nothing_and_none_runs_out_of_time(
     dynamo: Emulator, index: DynamoIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The numbers are only printed. A writer that gets no core wastes more puts: it tries with an outdated head.
+
+    `tests/log/test_contention.py` limits the wasted puts in simulated time.
+    """
     clock = SystemClock()
     log = Store(Environment(index, MemoryBlobs(clock), clock), MemoryQueue(clock)).create_log("acme", "plan")
     reports = compete(dynamo, index.table, processes=PROCESSES, threads=THREADS, appends=APPENDS)
@@ -66,7 +64,6 @@ def test_64_writers_in_8_processes_lose_nothing_and_none_runs_out_of_time(
         print(
             f" [{wasted:.2f} puts wasted and {reads:.2f} reads a commit, {rate:.0f}/s, slowest {slowest:.1f} s]", end=""
         )
-    assert wasted < WASTED_MAX
 
 
 def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
@@ -92,7 +89,7 @@ def test_behind_the_queue_64_writers_waste_less_than_one_put_in_twenty(
     working = start_all(worker.run for worker in workers)
     run_together(partial(write, writer) for writer in range(WRITERS))
     begun = Observation(clock)
-    while sum(worker.counts["applied"] for worker in workers) < COMMITS and begun.age_seconds() < 60:
+    while sum(worker.counts["applied"] for worker in workers) < COMMITS and begun.age_seconds() < SECONDS_MAX:
         clock.sleep(0.02)
     for worker in workers:
         worker.stop()

@@ -24,6 +24,7 @@ from stratalog.testing.clock import ManualClock
 from stratalog.testing.emulators import free_ports
 from tests.cloud.failing import Failing, Reply, failing
 from tests.cloud.seaweed import session
+from tests.threads import until
 
 BODY = b"some bytes" * 100
 KEY = f"organisation/document/{sha256(BODY).hex()}"
@@ -161,10 +162,10 @@ def test_a_put_to_a_bucket_of_another_region_is_refused_with_this_reason(store: 
 
 def test_an_answer_that_takes_too_long_leaves_the_outcome_unknown(store: Callable) -> None:
     policy = RequestPolicy(seconds_max=0, request_seconds_max=0.2)
-    blobs, service, _ = store(Reply(seconds=0.5), policy=policy)
+    blobs, service, _ = store(Reply(late=True), policy=policy)
     assert type(raised(lambda: blobs.put(KEY, BODY))) is OutcomeUnknown
     assert type(raised(lambda: blobs.get(KEY))) is Unavailable
-    assert len(service.requests) == 2
+    until(lambda: len(service.requests) == 2)
 
 
 @pytest.mark.parametrize("reply", [BUSY, BROKEN, LOST])

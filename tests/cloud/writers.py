@@ -23,7 +23,7 @@ from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_client
 from tests.processes import start
 
-__all__ = ["Report", "Task", "compete"]
+__all__ = ["SECONDS_MAX", "Report", "Task", "compete"]
 
 SECONDS_MAX = 480
 # The default is 10 seconds of wall-clock time. On a busy machine an emulator answered 32 requests a second, and the 256

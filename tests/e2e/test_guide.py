@@ -48,7 +48,7 @@ def test_two_people_and_a_python_client_use_the_app_of_the_guide(
     with start(told, cwd=HERE) as people:
         assert join(shop, port) == "applied\n"
         people.write_line("coffee")
-        people.end(seconds=120)
+        people.end()
 
 
 def test_the_guide_s_own_test_passes(shop: Path) -> None:

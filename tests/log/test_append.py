@@ -37,7 +37,7 @@ from tests.log.helpers import (
 )
 from tests.threads import join_all, start_all, until
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 
 
 def other(log: Log) -> Log:

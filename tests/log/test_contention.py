@@ -230,6 +230,11 @@ def test_64_writers_that_do_not_pause_all_succeed_within_8_seconds() -> None:
     assert outcome.slowest_ms < 8000
 
 
+def test_64_writers_that_do_not_pause_waste_under_two_puts_per_commit() -> None:
+    """With a back-off that does not grow they waste 19."""
+    assert contend(64, 20).wasted < 2
+
+
 def test_a_run_in_which_no_append_succeeds_has_no_figures_per_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     def give_up(*arguments: Any, **options: Any) -> None:
         raise ContentionError("simulated")

@@ -24,7 +24,7 @@ from tests.cloud.histories import run_in, run_until
 
 __all__ = ["Pair", "main", "replicating_pair", "run"]
 
-STANDBY_SECONDS_MAX = 60
+STANDBY_SECONDS_MAX = 300
 FLUSHED = "SELECT flush_lsn >= pg_current_wal_flush_lsn() FROM pg_stat_replication"
 IN_STEP = "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')"
 

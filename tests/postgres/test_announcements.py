@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 import psycopg
@@ -83,14 +83,13 @@ def test_hints_are_heard_again_after_the_session_ended(
     heard = hints_of(stores[1], connection)
     for (pid,) in listening(stores[1], connection):
         connection.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,))
-    for _ in range(3000):
+
+    def is_heard() -> bool:
         stores[0].announcements.announce("acme", "plan")
-        try:
-            assert heard.get(timeout=0.02) == ("acme", "plan")
-            return
-        except Empty:
-            continue
-    raise AssertionError("no hint was heard after the session ended")
+        return not heard.empty()
+
+    until(is_heard)
+    assert heard.get() == ("acme", "plan")
 
 
 def test_an_announcement_whose_thread_cannot_start_is_sent_with_the_next_announcement(

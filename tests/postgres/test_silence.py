@@ -24,7 +24,7 @@ from stratalog.ports.index import Absent, Item, Put
 from tests.threads import join_all, start_all
 
 SOCKET = ".s.PGSQL.5432"
-GUARD_SECONDS = 20
+GUARD_SECONDS = 120
 ITEM = Item("p", "s", {})
 numbers = count()
 CALLS: dict[str, tuple[Callable[[PostgresStore], object], type[StratalogError] | None]] = {

@@ -349,16 +349,25 @@ def test_an_append_whose_check_fails_reports_the_items_of_all_conditions(store: 
 
 
 def test_threads_that_commit_together_share_transactions(store: PostgresStore, connection: Any) -> None:
-    def commit(number: int) -> None:
-        for turn in range(20):
-            store.index.commit([Put(Item(f"p{number}", f"{turn}", {}), Absent())])
+    """The commit of the first thread waits for a lock until the 31 others wait for its end."""
 
-    store.index.commit([Put(Item("p", "s", {}))])
+    def commit(number: int) -> None:
+        store.index.commit([Put(Item(f"p{number}", "3", {}), Absent()), Check("p", "2", Equals("h", HASH))])
+
+    store.index.commit([Put(Item("p", "2", {"h": HASH}))])
     before = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()[0]
+    connection.execute("BEGIN")
+    connection.execute("SELECT FROM items WHERE partition = 'p' FOR UPDATE")
     with ThreadPoolExecutor(32) as pool:
-        list(pool.map(commit, range(32)))
+        first = pool.submit(commit, 0)
+        _wait_for_lock(connection, first)
+        others = [pool.submit(commit, number) for number in range(1, 32)]
+        until(lambda: len(store.index._index._writer._group_commit.waiting) == 31)
+        connection.execute("ROLLBACK")
+        for running in (first, *others):
+            running.result(SECONDS_MAX)
     after = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()[0]
-    assert after - before < 32 * 20 / 2
+    assert after - before < 31 / 2
 
 
 def test_a_group_may_contain_the_same_item_with_and_without_a_check(store: PostgresStore) -> None:

@@ -18,7 +18,7 @@ from stratalog.store import Store, open_store
 
 HOST = "testserver.local"
 BUDGET = "/v1/organisations/acme/documents/budget"
-STORY_SECONDS_MAX = 20
+STORY_SECONDS_MAX = 60
 Client = TestClient[Litestar]
 
 

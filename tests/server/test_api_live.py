@@ -36,7 +36,7 @@ from stratalog.server.metrics import Metrics
 from stratalog.server.pools import Pools
 from stratalog.server.security import Principal, StaticTokens
 from stratalog.store import Store, open_store
-from tests.server.api import BUDGET, Client, mutation, push, serving
+from tests.server.api import BUDGET, STORY_SECONDS_MAX, Client, mutation, push, serving
 
 Story = Callable[[Hub, Store], Awaitable[None]]
 QUICK = ServerLimits(live_poll_seconds=0.001, live_heartbeat_seconds=60)
@@ -146,7 +146,7 @@ def on_a_hub(story: Story, limits: ServerLimits = QUICK) -> None:
         hub = Hub(store, limits, Metrics(store.environment), Pools(2))
         watch = asyncio.create_task(hub.watch())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(STORY_SECONDS_MAX):
                 await story(hub, store)
         finally:
             watch.cancel()
@@ -235,12 +235,12 @@ def test_a_join_that_read_the_old_document_ends_no_listener_of_the_new_document(
             found = read(*given)
             if not looked.is_set():
                 looked.set()
-                assert made_again.wait(10)
+                assert made_again.wait(STORY_SECONDS_MAX)
             return found
 
         monkeypatch.setattr(hub_module, "_log_and_version", late)
         early = asyncio.create_task(hub.join("acme", "budget"))
-        assert await asyncio.to_thread(looked.wait, 10)
+        assert await asyncio.to_thread(looked.wait, STORY_SECONDS_MAX)
         delete_log(store.document("acme", "budget").log)
         store.create("acme", "budget")
         second = await hub.join("acme", "budget")
@@ -416,13 +416,13 @@ async def _first_events(store: Store) -> list[bytes]:
     bodies: list[bytes] = []
     assert (await came.get())["status"] == 200
     while len(bodies) < 2:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(STORY_SECONDS_MAX):
             message = await came.get()
         bodies += [message["body"]] if message["body"] else []
         if len(bodies) == 1:
             app.state.service.hub.poke("acme", "budget", 1)
     gone.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(STORY_SECONDS_MAX):
         await serving_it
     return bodies
 

@@ -23,7 +23,7 @@ from stratalog.sync.push import push as push_directly
 from tests.server.api import BUDGET, HOST, Client, mutation, problem, push, serving
 
 GLOBEX = "/v1/organisations/globex/documents/budget"
-SECONDS_MAX = 20
+SECONDS_MAX = 120
 TOKENS = StaticTokens({f"{name}-token": Principal(id=name, claims={"of": name}) for name in ("acme", "globex", "ops")})
 
 

@@ -24,7 +24,7 @@ from stratalog.server.application import Application
 from stratalog.server.security import Action, Principal, StaticTokens, is_expired
 from stratalog.server.web_tokens import WebTokens
 from stratalog.testing.clock import ManualClock
-from tests.server.api import BUDGET, Client, mutation, problem, push, serving
+from tests.server.api import BUDGET, STORY_SECONDS_MAX, Client, mutation, problem, push, serving
 
 ADA = {"Authorization": "Bearer ada-token"}
 BOB = {"Authorization": "Bearer bob-token"}
@@ -286,7 +286,7 @@ def test_a_token_with_a_known_key_does_not_wait_for_a_fetch_of_keys() -> None:
         if found:
             reader = Thread(target=lambda: found.append(tokens(token())), daemon=True)
             reader.start()
-            reader.join(10)
+            reader.join(STORY_SECONDS_MAX)
             in_time.append(len(found))
         return key_set()
 

@@ -18,11 +18,12 @@ from websockets.sync.client import connect
 
 from stratalog.cli import main
 from stratalog.cli.serve import listening_at
+from tests import http_calls
 from tests.processes import COMMAND_LINE, ChildProcess, start
 from tests.processes import run as run_process
 from tests.server.api import BUDGET, mutation
 
-SECONDS_MAX = 60
+SECONDS_MAX = 120
 APPLICATION = """
 from stratalog.protocol import BUILT_IN_MUTATORS, Rejected
 from stratalog.server.application import Application
@@ -59,18 +60,18 @@ def run(*arguments: str, code: int) -> str:
 
 def test_a_commit_on_a_server_pokes_the_listeners_of_another_server_of_the_store(tmp_path: Path) -> None:
     with served(tmp_path) as (first, _), served(tmp_path) as (second, _):
-        assert httpx.put(first + BUDGET).status_code == 201
+        assert http_calls.put(first + BUDGET).status_code == 201
         with connect(second.replace("http", "ws") + f"{BUDGET}/live") as listening:
             assert json.loads(listening.recv(SECONDS_MAX))["type"] == "ready"
             body = {"group": "g", "mutations": [mutation("ada", 1, key="k", value=1)]}
-            assert httpx.post(f"{first}{BUDGET}/push", json=body).json()["outcomes"][0]["status"] == "applied"
+            assert http_calls.post(f"{first}{BUDGET}/push", json=body).json()["outcomes"][0]["status"] == "applied"
             assert json.loads(listening.recv(SECONDS_MAX)) == {"type": "poke", "version": 1}
-        assert httpx.get(f"{second}{BUDGET}/item?key=k").json()["value"] == 1
+        assert http_calls.get(f"{second}{BUDGET}/item?key=k").json()["value"] == 1
 
 
 def test_a_server_uses_the_mutators_and_tokens_of_its_application(tmp_path: Path) -> None:
     (tmp_path / "myapp.py").write_text(APPLICATION)
-    with served(tmp_path, "myapp:app") as (url, _), httpx.Client(base_url=url) as client:
+    with served(tmp_path, "myapp:app") as (url, _), http_calls.Client(base_url=url) as client:
         assert client.put(BUDGET).status_code == 401
         client.headers["Authorization"] = "Bearer secret"
         assert client.put(BUDGET).status_code == 201
@@ -88,22 +89,22 @@ def test_a_server_uses_the_mutators_and_tokens_of_its_application(tmp_path: Path
 
 def test_an_acknowledged_push_survives_a_kill_of_the_server(tmp_path: Path) -> None:
     with served(tmp_path) as (url, process):
-        httpx.put(url + BUDGET)
+        http_calls.put(url + BUDGET)
         body = {"group": "g", "mutations": [mutation("ada", 1, key="k", value=1)]}
-        assert httpx.post(f"{url}{BUDGET}/push", json=body).status_code == 200
+        assert http_calls.post(f"{url}{BUDGET}/push", json=body).status_code == 200
         process.kill()
     with served(tmp_path) as (url, _):
-        again: Any = httpx.post(f"{url}{BUDGET}/push", json=body).json()["outcomes"]
+        again: Any = http_calls.post(f"{url}{BUDGET}/push", json=body).json()["outcomes"]
         assert again[0]["status"] == "seen"
 
 
 def test_a_server_with_the_queued_option_applies_no_push_itself(tmp_path: Path) -> None:
     with served(tmp_path, "--queued") as (url, _):
-        httpx.put(url + BUDGET)
+        http_calls.put(url + BUDGET)
         body = {"group": "g", "mutations": [mutation("ada", 1, key="k", value=1)]}
-        queued = httpx.post(f"{url}{BUDGET}/push", json=body)
+        queued = http_calls.post(f"{url}{BUDGET}/push", json=body)
         assert (queued.status_code, queued.json()["queued"]) == (202, True)
-        assert httpx.get(url + BUDGET).json()["version"] == 0
+        assert http_calls.get(url + BUDGET).json()["version"] == 0
 
 
 def test_a_port_in_use_is_reported_in_a_single_line() -> None:
@@ -156,7 +157,7 @@ def test_init_without_options_creates_the_store_in_the_folder_data(tmp_path: Pat
 
 def test_a_signal_ends_a_stream_of_events_and_then_the_server(tmp_path: Path) -> None:
     with served(tmp_path) as (url, process):
-        assert httpx.put(url + BUDGET).status_code == 201
+        assert http_calls.put(url + BUDGET).status_code == 201
         with httpx.stream("GET", f"{url}{BUDGET}/events", timeout=SECONDS_MAX) as stream:
             lines = stream.iter_lines()
             assert next(lines) == "event: ready"

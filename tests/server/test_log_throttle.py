@@ -10,7 +10,7 @@ import pytest
 from stratalog.server.log_throttle import LogThrottle
 from stratalog.testing.clock import ManualClock
 
-DEADLOCK_SECONDS = 5
+DEADLOCK_SECONDS = 60
 LOG = logging.getLogger("stratalog.server")
 
 

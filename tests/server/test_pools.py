@@ -25,7 +25,7 @@ from stratalog.server.shares import Holder
 from stratalog.server.thread_pool import THREAD_NICENESS, Pool, PoolSettings, ThreadCounts
 from tests.server.api import run_in_time
 
-SECONDS_MAX = 20
+SECONDS_MAX = 120
 LONG_SECONDS = 3600.0
 BUSY, IDLE = ("acme", "busy"), ("acme", "idle")
 ADA: Holder = ("principal", "ada")

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from click.testing import CliRunner
 
@@ -19,13 +18,14 @@ from stratalog.cli import main
 from stratalog.protocol.sync import Push
 from stratalog.store import Store
 from stratalog.worker.queued_pushes import QueuedPushes
+from tests import http_calls
 from tests.processes import COMMAND_LINE, ChildProcess
 from tests.processes import start as start_process
 from tests.server.queue_path import named, put
+from tests.threads import until
 
 pytestmark = pytest.mark.slow
 
-SECONDS_MAX = 60
 VISIBILITY = "0.3"
 APPLICATION = """
 import os
@@ -92,14 +92,6 @@ def announced_worker(folder: Path, *arguments: str) -> Iterator[tuple[ChildProce
         yield process, started
 
 
-def await_file(path: Path) -> None:
-    for _ in range(SECONDS_MAX * 100):
-        if path.exists():
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"{path} did not appear")
-
-
 def counts_of(process: ChildProcess) -> dict[str, int]:
     """Return the counts that a worker prints when it ends."""
     counts: dict[str, int] = json.loads(process.end())
@@ -134,7 +126,7 @@ def test_a_worker_finishes_its_current_message_after_sigterm(folder: Path) -> No
     queue(folder, named("ada", 1, "slow"))
     queue(folder, put("ada", 2))
     with worker(folder) as process:
-        await_file(folder / "started")
+        until((folder / "started").exists)
         time.sleep(2 * float(VISIBILITY))
         process.signal(signal.SIGTERM)
         (folder / "hold").unlink()
@@ -146,7 +138,7 @@ def test_a_worker_finishes_its_current_message_after_sigterm(folder: Path) -> No
 
 def test_a_worker_serves_its_counters_as_metrics(folder: Path) -> None:
     with announced_worker(folder, "--metrics-port", "0") as (_, started):
-        text = httpx.get(f"http://127.0.0.1:{started['metrics_port']}/metrics").text
+        text = http_calls.get(f"http://127.0.0.1:{started['metrics_port']}/metrics").text
     assert 'stratalog_core_total{what="mutation_rejected_after_the_last_attempt"} 0.0' in text
 
 
@@ -155,7 +147,7 @@ def test_the_message_of_a_killed_worker_is_applied_by_another_worker(folder: Pat
     queue(folder, put("ada", 1), named("ada", 2, "slow"))
     queue(folder, put("ada", 3, "after"))
     with worker(folder) as process:
-        await_file(folder / "started")
+        until((folder / "started").exists)
         process.kill()
     (folder / "hold").unlink()
     time.sleep(float(VISIBILITY))

@@ -22,7 +22,7 @@ from stratalog.store import open_store
 from stratalog.testing.clock import ManualClock
 from tests.server.api import BUDGET, Client, mutation, problem, run_in_time, serving
 
-SECONDS_MAX = 20
+SECONDS_MAX = 120
 TOKEN = {"Authorization": "Bearer ada"}
 PUSH = {"group": "g", "mutations": [mutation("ada", 1, key="k", value=1)]}
 LOG = "/v1/organisations/acme/logs/events"

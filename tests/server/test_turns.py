@@ -16,6 +16,7 @@ from stratalog.server import turns
 from stratalog.server.shares import Allocation, Budget, Holder
 from stratalog.server.turns import READY_PER_SERVED_MAX, SERVED_HALF_LIFE_SECONDS, RecentlyServed, TurnSelector
 from stratalog.testing.clock import ManualClock
+from tests.server.api import STORY_SECONDS_MAX
 
 ADA: Holder = ("principal", "ada")
 BEN: Holder = ("principal", "ben")
@@ -201,7 +202,7 @@ def test_the_event_loop_serves_another_caller_between_the_sockets_of_a_principal
 
         for _ in range(10):
             listen("ada", ADA)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(STORY_SECONDS_MAX):
             await done.wait()
 
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(sockets.selector)) as runner:

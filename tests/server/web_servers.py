@@ -18,7 +18,7 @@ from tests.threads import until
 
 __all__ = ["RunningServer", "connect", "read_all", "web_server"]
 
-SECONDS_MAX = 60
+SECONDS_MAX = 120
 HOST = b"Host: 127.0.0.1\r\n"
 
 

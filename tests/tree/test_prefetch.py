@@ -18,6 +18,7 @@ from stratalog.tree.lookup import get
 from stratalog.tree.nodes import Root, Slot, decode_node
 from stratalog.tree.prefetch import KEYS_TOGETHER, prefetch
 from stratalog.tree.update import build, update
+from tests.threads import SECONDS_MAX
 from tests.tree.helpers import OWNER, items, slot
 
 KEYS = 20_000
@@ -81,7 +82,7 @@ def test_the_chunks_of_a_level_are_read_at_the_same_time(
     both, get_blob = Barrier(2), WatchedBlobs.get
 
     def meet(self: WatchedBlobs, key: str) -> bytes:
-        both.wait(10)
+        both.wait(SECONDS_MAX)
         return get_blob(self, key)
 
     monkeypatch.setattr(WatchedBlobs, "get", meet)

@@ -16,6 +16,7 @@ from stratalog.ports.commit_blobs import TOGETHER_MIN
 from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import EMPTY, Slot
 from stratalog.tree.update import build, update
+from tests.threads import SECONDS_MAX
 from tests.tree.helpers import cold, new_chunks
 
 
@@ -47,7 +48,7 @@ def test_the_chunks_of_a_tree_are_stored_concurrently(monkeypatch: pytest.Monkey
 
     def meet(self: MemoryBlobs, key: str, body: bytes) -> None:
         if next(calls) <= both.parties:
-            both.wait(10)
+            both.wait(SECONDS_MAX)
         put(self, key, body)
 
     monkeypatch.setattr(MemoryBlobs, "put", meet)

@@ -26,6 +26,7 @@ from stratalog import Records
 from stratalog_catalogue.polls import poll
 from stratalog_catalogue.sources import Source, add_source
 from stratalog_catalogue.workers import reconcile
+from tests.processes import kill_pause
 
 FILE_RECORDS = 5_000
 CHANGED_EVERY = 50
@@ -48,7 +49,7 @@ def soak(records: int, processes: int, kills_min: int, seed: int, pause: float, 
     try:
         while running:
             assert time.monotonic() < ends
-            time.sleep(chance.random() * 2 * pause)
+            time.sleep(chance.random() * 2 * kill_pause(pause, kills, kills_min))
             for number, process in [*running.items()]:
                 if process.poll() is not None:
                     assert process.returncode == 0, (folder / f"errors-{number}").read_text()[-4000:]

@@ -19,7 +19,7 @@ from stratalog.testing.clock import ManualClock
 from stratalog_catalogue.names import SETTINGS
 from tests.processes import COMMAND_LINE, start
 
-SECONDS_MAX = 60
+SECONDS_MAX = 120
 
 
 class Shell:

@@ -24,6 +24,7 @@ from stratalog_catalogue.feed import fetch, linked_next, poll_feed
 from stratalog_catalogue.limits import CATALOGUE_RESPONSE_SECONDS_MAX
 from stratalog_catalogue.redrive import redrive
 from stratalog_catalogue.sources import Source
+from tests import http_calls
 
 LINE = b'{"id": %d}\n'
 BASIC_AUTHORIZATION = "Basic dXNlcjpzZWNyZXQ="
@@ -146,7 +147,7 @@ def test_a_response_whose_headers_take_too_long_is_given_up(piece: bytes) -> Non
                 connection.sendall(piece)
                 clock.sleep(CATALOGUE_RESPONSE_SECONDS_MAX)
 
-    with socket.create_server(("127.0.0.1", 0)) as listener, httpx.Client(verify=False) as client:
+    with socket.create_server(("127.0.0.1", 0)) as listener, http_calls.Client(verify=False) as client:
         server = threading.Thread(target=serve, args=(listener,))
         server.start()
         url, deadline = f"http://127.0.0.1:{listener.getsockname()[1]}/", Deadline(clock)

@@ -11,5 +11,5 @@ SCRIPT = Path(__file__).parent / "parts.test.js"
 
 
 def test_the_node_tests_of_the_page_helpers_pass() -> None:
-    done = run([node_program(), "--test", str(SCRIPT)], seconds=120)
+    done = run([node_program(), "--test", str(SCRIPT)])
     assert "# skipped 0" in done.stdout or "ℹ skipped 0" in done.stdout

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "src/stratalog_sheet/web"
 CLIENT = HERE.parents[2] / "src/stratalog/web/client"
 CALLS = ("get", "post", "text", "download", "upload")
-SECONDS_MAX = 60
+SECONDS_MAX = 120
 
 
 @pytest.fixture(scope="module")

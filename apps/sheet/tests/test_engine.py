@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -27,10 +26,12 @@ from stratalog_sheet.pool import EngineNeeded
 from stratalog_sheet.state import BLANK
 from tests.deep_folders import below_missing_folders
 from tests.processes import start
+from tests.threads import CallThread, join_all, start_all, until
 
 ROOT = Path(__file__).parents[3]
-SECONDS_MAX = 30
+SECONDS_MAX = 120
 LONG = 10**7
+BUSY_SECONDS = 0.05
 
 
 @pytest.fixture(autouse=True)
@@ -99,22 +100,25 @@ def is_running(pid: int) -> bool:
 
 def await_end(pid: int) -> None:
     """Wait until a process has ended. The process is not a child of this process."""
-    wait = threading.Event()
-    for _ in range(SECONDS_MAX * 100):
-        if not is_running(pid):
-            return
-        wait.wait(0.01)
-    raise AssertionError(f"process {pid} has not ended")
+    until(lambda: not is_running(pid))
 
 
-def kill_soon(engine: Engine, seconds: float = 0.3) -> threading.Timer:
-    def kill() -> None:
-        assert engine.pid is not None
-        os.kill(engine.pid, signal.SIGKILL)
+def once_busy(engine: Engine, act: Callable[[], object]) -> CallThread:
+    """Start a thread that acts once the next call of the engine has computed for a while."""
+    assert engine.pid is not None
+    pid, begun = engine.pid, cpu_seconds(engine.pid)
 
-    timer = threading.Timer(seconds, kill)
-    timer.start()
-    return timer
+    def wait_and_act() -> None:
+        until(lambda: cpu_seconds(pid) >= begun + BUSY_SECONDS)
+        act()
+
+    (thread,) = start_all([wait_and_act])
+    return thread
+
+
+def kill(engine: Engine) -> None:
+    assert engine.pid is not None
+    os.kill(engine.pid, signal.SIGKILL)
 
 
 # Limits
@@ -174,7 +178,7 @@ def test_a_call_on_a_workbook_has_a_cpu_limit_of_its_own() -> None:
 
 
 def test_the_cpu_limit_applies_to_each_call_separately() -> None:
-    with closing(Engine(settings=EngineSettings(call_cpu_seconds_max=2))) as engine:
+    with closing(Engine(settings=msgspec.structs.replace(ENGINES, call_cpu_seconds_max=2))) as engine:
         opened(engine)
         assert engine.pid is not None
         # The engine rounds the limit up to whole seconds. One limit for all calls would end the engine before 3
@@ -218,9 +222,10 @@ def test_a_killed_engine_raises_a_typed_error_and_the_next_call_works(made: Call
     pool = made(engines_max=1)
     with pool.lend("a") as models:
         opened(models.engine)
-        kill_soon(models.engine)
+        killing = once_busy(models.engine, lambda: kill(models.engine))
         with pytest.raises(Unavailable, match=r"died; try again.*SIGKILL"):
             opened(models.engine, LONG)
+        join_all([killing])
     with pool.lend("a") as models:
         assert opened(models.engine) == {"revision": "second"}
     assert pool.counts().deaths == 1
@@ -243,7 +248,7 @@ def test_a_started_pool_has_a_spare_engine_after_an_engine_dies(made: Callable[.
     pool.start()
     with pool.lend("a") as models:
         assert pool.counts().engines == 2
-        kill_soon(models.engine, 0)
+        kill(models.engine)
         with pytest.raises(Unavailable):
             opened(models.engine, LONG)
     assert (pool.counts().engines, pool.counts().lent) == (1, 0)
@@ -295,11 +300,10 @@ def test_a_call_that_runs_fails_when_its_pool_is_closed(made: Callable[..., Engi
     pool = made(engines_max=1)
     with pool.lend("a") as models:
         opened(models.engine)
-        timer = threading.Timer(0.3, pool.close)
-        timer.start()
+        closing = once_busy(models.engine, pool.close)
         with pytest.raises(Unavailable):
             opened(models.engine, LONG)
-        timer.join()
+        join_all([closing])
 
 
 def test_a_garbage_collected_pool_leaves_no_process() -> None:
@@ -314,9 +318,10 @@ def test_a_garbage_collected_pool_leaves_no_process() -> None:
 
 PARENT = """
 import sys, time
-from stratalog_sheet import Sheets
+from apps.sheet.tests.helpers import ENGINES
+from stratalog_sheet import EnginePool, Sheets
 from stratalog.store import open_store
-sheets = Sheets(open_store("memory:"))
+sheets = Sheets(open_store("memory:"), EnginePool(ENGINES))
 sheets.engines.start()
 sheet = sheets.create("acme", "plan")
 sheet.set("A1", "=1+1")
@@ -344,13 +349,11 @@ def test_a_busy_engine_ends_when_its_connection_is_closed() -> None:
     engine._await_ready()
     assert engine.pid is not None
     assert engine._line is not None
-    pid = engine.pid
-    with ThreadPoolExecutor(1) as threads:
-        call = threads.submit(opened, engine, LONG)
-        threading.Event().wait(0.3)
-        engine._line.shutdown(2)
-        with pytest.raises(StratalogError):
-            call.result()
+    pid, line = engine.pid, engine._line
+    closing = once_busy(engine, lambda: line.shutdown(socket.SHUT_RDWR))
+    with pytest.raises(StratalogError):
+        opened(engine, LONG)
+    join_all([closing])
     await_end(pid)
 
 

@@ -27,7 +27,7 @@ CASES = (
     "viewedDeletion",
     "viewedLargeText",
 )
-SECONDS_MAX = 60
+SECONDS_MAX = 120
 
 
 def test_a_chart_with_more_values_than_groups_shows_its_groups() -> None:

@@ -27,7 +27,7 @@ LONG = "x" + "\N{MATHEMATICAL BOLD CAPITAL A}" * 30
 def names_of(stored: str, text: str) -> list[tuple[bool, int, str]]:
     """Return the names that the page makes of a stored name and a typed text: (is well-formed, length, name)."""
     command = [node_program(), "--input-type=module", "--eval", PROGRAM, str(PAGE), json.dumps(stored), text]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return [tuple(name) for name in json.loads(done.stdout)]
 

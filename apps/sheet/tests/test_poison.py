@@ -24,7 +24,7 @@ from stratalog_sheet.failed_versions import Unopenable
 from stratalog_sheet.http import application
 from stratalog_sheet.limits import SHEET_KILLS_MAX
 from stratalog_sheet.warm_sheets import EngineTurns
-from tests.server.api import Client, problem, serving
+from tests.server.api import STORY_SECONDS_MAX, Client, problem, serving
 
 SHEETS = "/v1/organisations/acme/sheets"
 SMALL = msgspec.structs.replace(ENGINES, engines_max=2, heap_bytes_max=64_000_000, process_bytes_max=128_000_000)
@@ -272,7 +272,7 @@ async def _ask_beside_a_slow_one() -> None:
     slow = [asyncio.ensure_future(turns.run(("acme", "slow"), gate.wait)) for _ in range(3)]
     await asyncio.sleep(0)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(STORY_SECONDS_MAX):
             assert await turns.run(("acme", "fine"), lambda: "answer") == "answer"
     finally:
         gate.set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -71,14 +70,6 @@ def test_open_pages_follow_a_server_restored_from_a_backup(story: str, tmp_path:
         server.stop()
 
 
-@pytest.fixture
-def sheets() -> Iterator[Sheets]:
-    with open_store("memory:") as store:
-        made = Sheets(store)
-        yield made
-        made.close()
-
-
 def lose_newest(sheet: Sheet) -> None:
     """Delete the newest entry while the sheet is open, as a restore from an older backup does."""
     index, record = sheet.log.environment.index, sheet.log.record
@@ -102,7 +93,7 @@ def test_a_reader_of_another_history_gets_a_version_lost_error(sheets: Sheets) -
     lost = sheet.append(message(sheet, "lost"))
     assert sheet.since(lost.version, lost.hash).entries == []
     lose_newest(sheet)
-    again = Sheets(sheets.store).open("acme", "plan")
+    again = Sheets(sheets.store, sheets.engines).open("acme", "plan")
     here = again.append(message(again, "here"))
     assert here.version == lost.version
     with pytest.raises(VersionLost):

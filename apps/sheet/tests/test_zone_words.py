@@ -43,6 +43,6 @@ WORDS = [
 def test_the_words_for_changed_zones_count_cells_rows_and_columns() -> None:
     script = (str(PAGE / "zoneWords.js"), json.dumps([zones for zones, _ in WORDS]))
     command = [node_program(), "--input-type=module", "--eval", PROGRAM, *script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [words for _, words in WORDS]

@@ -34,6 +34,7 @@ from stratalog_table import Column, Schema, Table, create_table, open_table
 from stratalog_table.data_files import DataFiles
 from stratalog_table.maintenance import collect, compact, maintain_table, push_down, split_large
 from stratalog_table.rows import RowSource, data_files_of, ingest, scan
+from tests.processes import kill_pause
 
 BATCH_ROWS = 20_000
 AGE_MS = 20_000
@@ -87,7 +88,7 @@ def soak(
     kills = 0
     try:
         while kills < kills_min or not _is_in(at, processes, batches):
-            time.sleep(chance.random() * 2 * pause)
+            time.sleep(chance.random() * 2 * kill_pause(pause, kills, kills_min))
             _check_running(running, at)
             place = chance.randrange(processes)
             os.kill(running[place].pid, signal.SIGKILL)

@@ -27,6 +27,15 @@ def test_each_store_commits_files_without_a_failure(name: str, tmp_path: Path) -
     assert (name in line, line.count("|")) == (True, head.count("|"))
 
 
+def test_a_writer_that_begins_after_the_end_of_the_run_commits_once(tmp_path: Path) -> None:
+    """Its process was stopped, or its thread ran late. Without a commit the run would have no figures."""
+    case, name = Case("hosted", 2), next(iter(SIDES))
+    tuning = SIDES[name].tunings[-1]
+    row = costed(Runs(tmp_path, 0, STANDING).run(name, case, tuning), name, case, STANDING, tuning)
+    assert row.commits_per_second > 0
+    assert None not in (row.requests, row.kilobytes, row.dollars_per_million)
+
+
 @pytest.mark.parametrize("case", [Case("hosted", 2), Case("hosted", 2, files=10, jobs=3)])
 def test_the_bench_measures_a_minimal_commit_like_the_stores(case: Case, tmp_path: Path) -> None:
     for name in BOUNDS:

@@ -152,10 +152,16 @@ class WebServer(uvicorn.Server):
 
     async def _check(self) -> None:
         """Drop overdue connections and report omitted log lines, periodically and for ever."""
-        loop = asyncio.get_running_loop()
+        loop, was_late = asyncio.get_running_loop(), False
         while True:
+            began = loop.time()
             await asyncio.sleep(self._check_seconds)
-            await self.connections.drop_overdue(loop.time())
+            # If this process was stopped, requests of callers wait unread. Read them first: drop no connection before
+            # the next check, even if that one is late too.
+            is_late = not was_late and loop.time() - began >= 2 * self._check_seconds
+            if not is_late:
+                await self.connections.drop_overdue(loop.time())
+            was_late = is_late
             self._throttle.report()
 
     def _with_siblings(self) -> Handovers | None:

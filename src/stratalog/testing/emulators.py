@@ -44,7 +44,7 @@ __all__ = [
 # The only credentials that the object store accepts. The other services accept any credentials.
 KEY = "test"
 SECRET = "not-a-secret"
-READY_SECONDS_MAX = 30
+READY_SECONDS_MAX = 120
 POLL_SECONDS = 0.05
 STARTS_MAX = 3
 LOG_CHARACTERS_SHOWN = 2000
@@ -263,7 +263,7 @@ def _is_ready(process: subprocess.Popen[bytes], port: int, command: Command) -> 
 
 
 def _status(port: int, path: str) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_SECONDS_MAX)
     try:
         connection.request("GET", path)
         return connection.getresponse().status

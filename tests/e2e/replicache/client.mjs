@@ -4,7 +4,7 @@ import 'fake-indexeddb/auto';
 import {isDeepStrictEqual} from 'node:util';
 import {Replicache} from 'replicache';
 
-const WAIT_MS = 15_000;
+const WAIT_MS = 60_000;
 const realFetch = globalThis.fetch;
 
 // The state of the network, by client name: "up", "down", or "deaf". With "deaf" the server gets requests, but the

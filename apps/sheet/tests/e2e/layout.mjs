@@ -83,11 +83,11 @@ export const layout = ({ url, story }) => ({
     assert.ok(await message.evaluate(isInWindow));
     for (const name of ["b.csv", "b.txt"]) {
       await page.setInputFiles("#file", { name, mimeType: "text/csv", buffer: Buffer.from("2") });
-      await page.getByText(name === "b.csv" ? "Import one file at a time." : "neither .xlsx nor .csv").waitFor();
+      await isNotified(page, name === "b.csv" ? "Import one file at a time." : "neither .xlsx nor .csv");
       assert.equal(await message.count(), 1);
     }
     fail();
-    await page.getByText("The server cannot be reached.").waitFor();
+    await isNotified(page, "The server cannot be reached.");
     assert.equal(await message.count(), 0);
   },
 

@@ -110,8 +110,19 @@ export async function agree(url, sheet, ...pages) {
   await Promise.all(pages.map(isSaved));
   const versions = await Promise.all(pages.map(versionOf));
   await Promise.all(pages.map((page) => hasVersion(page, Math.max(...versions))));
-  const server = await (await fetch(`${url}/v1/organisations/local/sheets/${sheet}/state`)).json();
-  for (const page of pages) assert.deepEqual(cells(JSON.parse(await stateOf(page))), cells(server.sheets));
+  const sheets = await sheetsOnServer(url, sheet);
+  for (const page of pages) assert.deepEqual(cells(JSON.parse(await stateOf(page))), cells(sheets));
+}
+
+/** Read the sheets of the server's state. On a busy machine the server may be unavailable, and pages then ask again. */
+async function sheetsOnServer(url, sheet) {
+  const end = Date.now() + WAIT_MS;
+  for (;;) {
+    const answer = await fetch(`${url}/v1/organisations/local/sheets/${encodeURIComponent(sheet)}/state`);
+    if (answer.ok) return (await answer.json()).sheets;
+    assert.ok(answer.status === 503 && Date.now() < end, `${answer.status} ${await answer.text()}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
 }
 
 export const cells = (sheets) => sheets.map(({ id, name, cells: held }) => [id, name, Object.entries(held).sort()]);

@@ -16,7 +16,7 @@ import { layout } from "./layout.mjs";
 import { network } from "./network.mjs";
 import { titles } from "./titles.mjs";
 
-const { agree, choose, evaluate, goOffline, goOnline, isOpen, isSaved } = people;
+const { agree, choose, evaluate, goOffline, goOnline, isNotified, isOpen, isSaved } = people;
 const { make, open, person, send, shows, textOf, type, until, versionOf, windowOf, write } = people;
 const column = (letter, from, to) =>
   Object.fromEntries(Array.from({ length: to - from + 1 }, (_, index) => [`${letter}${from + index}`, String(index)]));
@@ -87,7 +87,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     for (const [name, [text, message]] of Object.entries(refused)) {
       await writeFile(join(folder, name), text);
       await page.setInputFiles("#file", join(folder, name));
-      await page.getByText(message).waitFor();
+      await isNotified(page, message);
     }
   },
 
@@ -95,7 +95,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
     const page = await person(browser, "Ada Lace");
     await page.goto(`${url}/web/sheet/`);
     await page.setInputFiles("#file", { name: "a.csv", mimeType: "text/csv", buffer: Buffer.from([0xc3, 0x28, 0]) });
-    await page.getByText("The file is not text in UTF-8 or UTF-16.").waitFor();
+    await isNotified(page, "The file is not text in UTF-8 or UTF-16.");
     // A browser reports a choice only if it changes the chosen file.
     assert.equal(await page.inputValue("#file"), "");
     const dataTransfer = await page.evaluateHandle(() => {
@@ -104,7 +104,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
       return data;
     });
     await page.dispatchEvent("body", "drop", { dataTransfer });
-    await page.getByText("Import one file at a time.").waitFor();
+    await isNotified(page, "Import one file at a time.");
   },
 
   async twoWindowsShowEditsAndSelectionsOfEachUser(browser) {
