@@ -318,14 +318,14 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/server/test_live_right.py::test_a_right_ends_when_its_token_expires_and_not_a_heartbeat_later",),
     ),
     Removal(
-        "B904",
+        "B843",
         (Edit("src/stratalog/server/web_server.py", "is_late = not was_late and", "is_late = False and"),),
         (
             f"{OF_WEB_SERVER}::test_after_a_stop_of_the_process_requests_are_read_before_overdue_connections_are_dropped",
         ),
     ),
     Removal(
-        "B904",
+        "B843",
         (Edit("src/stratalog/server/web_server.py", "is_late = not was_late and", "is_late ="),),
         (
             f"{OF_WEB_SERVER}::test_after_a_stop_of_the_process_requests_are_read_before_overdue_connections_are_dropped",

@@ -479,7 +479,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_backups.py::test_a_lost_entry_body_is_named_by_each_command_that_copies_it",),
     ),
     Removal(
-        "B930",
+        "B850",
         (
             Edit(
                 "src/stratalog/backends/item_rows.py",
@@ -490,12 +490,12 @@ REMOVALS: tuple[Removal, ...] = (
         (BODY_TYPES,),
     ),
     Removal(
-        "B930",
+        "B850",
         (Edit("src/stratalog/backends/sqlite.py", 'statement.replace("body", BODY_BYTES)', "statement"),),
         (BODY_TYPES,),
     ),
     Removal(
-        "B930",
+        "B850",
         (
             Edit(
                 "src/stratalog/backends/sqlite_file.py",
@@ -506,7 +506,7 @@ REMOVALS: tuple[Removal, ...] = (
         (BODY_TYPES,),
     ),
     Removal(
-        "B930",
+        "B850",
         (
             Edit(
                 "src/stratalog/backends/sqlite_file.py",
@@ -517,12 +517,12 @@ REMOVALS: tuple[Removal, ...] = (
         (KEY_TYPES,),
     ),
     Removal(
-        "B930",
+        "B850",
         (Edit("src/stratalog/backends/item_rows.py", "        if type(sort) is not str:\n", "        if False:\n"),),
         (KEY_TYPES,),
     ),
     Removal(
-        "B930",
+        "B850",
         (
             Edit(
                 "src/stratalog/backends/sqlite_blobs.py",

@@ -359,7 +359,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DISTRIBUTIONS}::test_a_build_makes_a_description_without_relative_links",),
     ),
     Removal(
-        "B912",
+        "B846",
         (
             Edit(
                 "src/stratalog/protocol/readable.py",
@@ -371,7 +371,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("RecursionError",),
     ),
     Removal(
-        "B912",
+        "B846",
         (
             Edit(
                 "src/stratalog/codec.py",

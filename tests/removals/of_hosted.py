@@ -134,12 +134,12 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("ValueError",),
     ),
     Removal(
-        "B920",
+        "B847",
         (Edit(OBJECT_STORE, "    if stat.key.startswith(FREED):\n        return False\n", ""),),
         (f"{OBJECT_STORE_TESTS}::test_a_list_of_a_bucket_without_a_prefix_has_no_retained_copies",),
     ),
     Removal(
-        "B921",
+        "B848",
         (
             Edit(
                 OBJECT_STORE,
@@ -148,7 +148,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{OBJECT_STORE_TESTS}::test_a_list_leaves_out_the_objects_of_other_programs",),
-        "B910",
+        "B844",
         (
             Edit(
                 "src/stratalog/backends/boto.py",

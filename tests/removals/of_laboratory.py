@@ -97,29 +97,29 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/test_bench.py::test_each_mutation_of_the_benchmark_changes_a_value",),
     ),
     Removal(
-        "B900",
+        "B839",
         (Edit("tests/client/test_http.py", "SECONDS_MAX = 60.0\n", "SECONDS_MAX = 10.0\n"),),
         (f"{TIME_LIMITS}::test_the_time_limit_of_a_wait_is_long",),
     ),
     Removal(
-        "B900",
+        "B839",
         (Edit("tests/server/test_queue_work.py", "text = http_calls.get(", "text = httpx.get("),),
         (f"{TIME_LIMITS}::test_httpx_has_a_long_time_limit",),
     ),
     Removal(
-        "B900",
+        "B839",
         (Edit("tests/cloud/test_objectstore.py", "SystemClock().wall_ms()) <", "time.time_ns() // 1_000_000) <"),),
         (f"{TIME_LIMITS}::test_no_test_reads_the_clock_of_the_machine",),
     ),
     Removal(
-        "B902",
+        "B841",
         (Edit("tests/processes.py", "return seconds * 1.1 ** max(0, kills - 5 * kills_min)", "return seconds"),),
         (
             "tests/test_processes.py::test_the_pauses_between_the_kills_of_a_soak_grow_until_a_slow_process_makes_progress",
         ),
     ),
     Removal(
-        "B901",
+        "B840",
         (Edit("bench/table.py", ">= end and number:", ">= end:"),),
         ("apps/table/tests/test_bench.py::test_a_writer_that_begins_after_the_end_of_the_run_commits_once",),
     ),

@@ -400,7 +400,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cloud/test_preparation.py::test_a_bucket_that_s3_denies_may_belong_to_another_account",),
     ),
     Removal(
-        "B935",
+        "B851",
         (Edit(WORKER, "min(maximum, first * 2 ** min(idle, 30))", "min(maximum, first * 2 ** min(idle + 1, 30))"),),
         (
             f"{WAITS}::test_an_idle_worker_waits_from_its_first_wait_to_its_longest_wait",

@@ -480,7 +480,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/server/test_stalls.py::test_the_health_of_an_unreadable_store_is_answered_503",),
     ),
     Removal(
-        "B950",
+        "B855",
         (
             Edit(
                 "src/stratalog/server/page_frame.py",

@@ -61,12 +61,12 @@ REMOVALS: tuple[Removal, ...] = (
         (catalogue_story("aClosedWorkReturnsToItsLineInTheListOnANarrowScreen"),),
     ),
     Removal(
-        "B951",
+        "B856",
         (Edit(CATALOGUE, "    if (closed && narrow.matches) returnToLine(closed);\n", ""),),
         (catalogue_story("aClosedWorkReturnsToItsLineInTheListOnANarrowScreen"),),
     ),
     Removal(
-        "B952",
+        "B857",
         (
             Edit(
                 "examples/demo_workbook.py",
@@ -77,7 +77,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("apps/sheet/tests/test_demo_workbook.py::test_an_interrupted_demo_is_continued",),
     ),
     Removal(
-        "B952",
+        "B857",
         (Edit("examples/demo_catalogue.py", '            records.put(COMPLETE, b"")\n', ""),),
         ("apps/catalogue/tests/test_demo.py::test_the_demo_continues_after_an_interruption_and_prints_its_results",),
     ),
@@ -123,12 +123,12 @@ REMOVALS: tuple[Removal, ...] = (
         (story("aRunningImportIsShownAboveALongList"),),
     ),
     Removal(
-        "B941",
+        "B853",
         (Edit(WORK, "error.status === 404 ? UNMADE : error.message", "UNMADE"),),
         (catalogue_story("aWorkThatCannotBeReadShowsTheErrorAndItsVersions"),),
     ),
     Removal(
-        "B942",
+        "B854",
         (
             Edit(CATALOGUE, "limit: LIMIT + 1", "limit: LIMIT"),
             Edit(CATALOGUE, "works.length > LIMIT", "works.length >= LIMIT"),

@@ -594,7 +594,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_queries.py::test_a_range_query_returns_the_references_of_leaves_whose_ids_begin_alike",),
     ),
     Removal(
-        "B940",
+        "B852",
         (Edit(f"{TABLE}/queue_path.py", "                self._group += 1\n", "                raise\n"),),
         (f"{TESTS}/test_committing.py::test_new_senders_can_send_after_the_idle_senders_were_collected",),
     ),

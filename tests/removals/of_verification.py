@@ -759,7 +759,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_damaged_values.py::test_a_damaged_pointer_of_an_entry_is_damage_for_a_marking",),
     ),
     Removal(
-        "B925",
+        "B849",
         (
             Edit(
                 "examples/verify_export.py",
