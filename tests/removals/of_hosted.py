@@ -148,6 +148,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{OBJECT_STORE_TESTS}::test_a_list_leaves_out_the_objects_of_other_programs",),
+    ),
+    Removal(
         "B844",
         (
             Edit(

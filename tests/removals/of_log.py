@@ -499,6 +499,8 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/log/test_prepared_snapshots.py::test_no_append_is_in_doubt_if_only_the_put_of_its_parts_or_body_is",),
         raises=("OutcomeUnknown",),
+    ),
+    Removal(
         "B842",
         (Edit("src/stratalog/log/contention.py", "BACKOFF_GROWTH = 2.0\n", "BACKOFF_GROWTH = 1.0\n"),),
         ("tests/log/test_contention.py::test_64_writers_that_do_not_pause_waste_under_two_puts_per_commit",),

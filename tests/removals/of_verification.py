@@ -688,10 +688,8 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B801",
-        (Edit("src/stratalog/cli/history.py", "above_floor(opened.log, read)", "read(opened.log.floor())"),),
-        ("tests/cli/test_commands.py::test_the_versions_above_a_floor_that_rises_meanwhile_are_listed",),
         (Edit("src/stratalog/cli/history.py", "opened.log.above_floor(read)", "read(opened.log.floor())"),),
-        ("tests/cli/test_commands.py::test_versions_are_listed_although_the_floor_rises_meanwhile",),
+        ("tests/cli/test_commands.py::test_the_versions_above_a_floor_that_rises_meanwhile_are_listed",),
     ),
     Removal(
         "B802",
