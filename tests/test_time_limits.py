@@ -19,6 +19,7 @@ from tests.test_style import machine_calls, refused, tree_of
 SECONDS_MIN = 20
 CLOCKS = re.compile(r"time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|clock_gettime)")
 HTTPX = re.compile(r"httpx\.(get|put|post|patch|delete|head|options|request|stream|Client|AsyncClient)")
+PROMISES = re.compile(r"(?:waitForFunction\(|until\([\w.]+,)\s*async")
 WAITS = {"acquire", "join", "timeout", "wait"}
 """Functions whose only argument is a time limit."""
 
@@ -43,6 +44,16 @@ def test_the_time_limit_of_a_wait_is_long() -> None:
 def test_httpx_has_a_long_time_limit() -> None:
     """Use `tests.http_calls`. A client without a socket needs no limit."""
     assert refused(files(*TESTS), lambda path: set(hasty_calls(tree_of(path)))) == {}
+
+
+def test_no_wait_of_a_story_takes_a_promise_for_a_true_value() -> None:
+    """Playwright's `waitForFunction` does: use `untilResolved`. A module may define an own `until` that awaits."""
+
+    def used(path: Path) -> set[str]:
+        text = path.read_text()
+        return set() if "function until(" in text else set(PROMISES.findall(text))
+
+    assert refused([path for folder in TESTS for path in sorted(folder.rglob("*.mjs"))], used) == {}
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,18 @@ export async function ask(word) {
 }
 
 /**
+ * Wait until an async task in the page resolves to a true value, and return the value. Playwright's `waitForFunction`
+ * does not do that: it takes the promise of such a task for a true value, and returns at once.
+ */
+export async function untilResolved(page, task, argument) {
+  for (;;) {
+    const value = await page.evaluate(task, argument);
+    if (value) return value;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/**
  * Without an argument, list the stories. With the path of Chromium as an argument, tell the stories that the lines of
  * stdin name. Each line is a `task` as JSON. After each story the process prints “told”. An error in a story ends the
  * process, since an error can leave the browser in any state. `storiesOf` returns the stories for a task.

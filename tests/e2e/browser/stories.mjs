@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { agree, count, evaluate, settles, until, waitForCount } from "./page.mjs";
 import { session } from "./session.mjs";
-import { launching, task, tellStories } from "../telling.mjs";
+import { launching, task, tellStories, untilResolved } from "../telling.mjs";
 
 const [executablePath] = process.argv.slice(2);
 const WAIT_MS = 60_000;
@@ -275,7 +275,7 @@ const stories = {
     });
     await leaving.close();
     // Chromium releases the lock of a closed tab a little later. Until the release, no tab may take over its mutations.
-    await until(staying, async () => (await navigator.locks.query()).held.length <= 2);
+    await untilResolved(staying, async () => (await navigator.locks.query()).held.length <= 2);
     // `staying` and `bystander` have no mutations of their own. `lose` aborts the first two pushes of these tabs.
     let pushes = 0;
     const lose = (route) => (++pushes <= 2 ? route.abort() : route.continue());

@@ -1,6 +1,7 @@
 // Stories of the clipboard: tables from and for other programs, and cut cells.
 
 import assert from "node:assert/strict";
+import { untilResolved } from "../../../../tests/e2e/telling.mjs";
 import * as people from "./people.mjs";
 
 const { choose, evaluate, isSaved, make, open, person, shows, stateOf, type, until, write } = people;
@@ -14,16 +15,19 @@ const select = (page, name) =>
     workbook.model.selection.selectZone({ cell: { col: zone.left, row: zone.top }, zone });
   }, name);
 
-/** Copy the selected cells, and return the clipboard's text and the texts of the cells in its HTML. */
+/**
+ * Copy the selected cells, and return the clipboard's text and the texts of the cells in its HTML. Each try reads all of
+ * the clipboard: between two reads, the engine may still write, and an item that was replaced has no types any more.
+ */
 async function copied(page) {
   await putText(page, "");
   await page.keyboard.press("Control+c");
-  await page.waitForFunction(async () => (await navigator.clipboard.read())[0].types.includes("text/html"));
-  return page.evaluate(async () => {
+  return untilResolved(page, async () => {
     const [item] = await navigator.clipboard.read();
     const [text, html] = await Promise.all(
       ["text/plain", "text/html"].map(async (kind) => (await item.getType(kind)).text()),
-    );
+    ).catch(() => []);
+    if (html === undefined) return null;
     const { body } = new DOMParser().parseFromString(html, "text/html");
     const cells = [...body.querySelectorAll("td")];
     const shown = (cells.length ? cells : [body.firstElementChild]).map((cell) => {
