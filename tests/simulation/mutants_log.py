@@ -323,7 +323,12 @@ MUTANTS = (
         "deleted",
     ),
     _mutant(
-        "next segment not read", replaced(head, "_walk", _walk_next_unread), "stale-answer", "real-time", "honest-retry"
+        "next segment not read",
+        replaced(head, "_walk", _walk_next_unread),
+        "stale-answer",
+        "real-time",
+        "honest-retry",
+        "chain",
     ),
     _mutant(
         "wrong incarnation",
