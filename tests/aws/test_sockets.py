@@ -280,7 +280,7 @@ def kinds(deployed: Deployed) -> list[str]:
     return [json.loads(text)["type"] for text in deployed.gateway.posts]
 
 
-def test_the_pokes_closes_and_presence_of_an_announcement_share_a_time_limit() -> None:
+def test_the_messages_and_closes_of_an_announcement_share_a_time_limit() -> None:
     environment, held = memory_place(), Held()
     held.on_post = held.on_close = lambda: environment.clock.sleep(ANNOUNCE_SECONDS_MAX / 2)
     listeners = Listeners(environment, held)  # type: ignore[arg-type]

@@ -170,7 +170,7 @@ def test_a_url_that_libpq_does_not_accept_is_refused(postgres: str) -> None:
         stratalog.open(f"{postgres}&no_such_part=1")
 
 
-def test_a_server_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
+def test_a_missing_server_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="cannot be reached"):
         stratalog.open(f"postgresql://ada:secret@/plans?host={tmp_path}")
 
@@ -240,7 +240,7 @@ def test_a_store_outlives_a_restart_of_the_server(restarted: PostgresServer, mon
 
 @pytest.mark.slow
 def test_tcp_keepalive_is_set_to_detect_a_vanished_host_within_30_seconds() -> None:
-    """Without a keepalive, a commit whose answer never comes would block its process for two hours."""
+    """Without a keepalive, a commit to a vanished host would block its process for `POSTGRES_ANSWER_SECONDS_MAX`."""
     with reserved_ports(1) as (port,), postgres_server(["-c listen_addresses=127.0.0.1", f"-p {port}"]):
         address = parse_address(f"postgresql://stratalog@127.0.0.1:{port}/postgres")
         with closing(PostgresStore(address, SystemClock())) as opened:
@@ -371,7 +371,7 @@ def test_threads_that_commit_together_share_transactions(store: PostgresStore, c
 
 
 def test_a_group_may_contain_the_same_item_with_and_without_a_check(store: PostgresStore) -> None:
-    """Both rows of the group have the same key and the same body."""
+    """All commits put the same item. Half of them also check another item."""
     put = Put(Item("p", "2", {"h": OTHER}), Absent())
     store.index.commit([Put(Item("p", "1", {"h": HASH}))])
     outcomes: list[bool] = []
@@ -408,7 +408,7 @@ def test_a_failed_commit_of_a_group_does_not_fail_the_other_commits(store: Postg
 
 
 def test_a_commit_that_waits_for_a_lock_has_inserted_no_row(store: PostgresStore, connection: Any) -> None:
-    """The other session locks entry 1 and then inserts entry 2. In the opposite order the two would deadlock."""
+    """The other session locks entry 1, then inserts entry 2. If the commit began with entry 2, both would deadlock."""
     store.index.commit([Put(Item("p", "1", {"h": HASH})), Put(Item("q", "1", {}))])
     append = [Put(Item("p", "2", {}), Absent()), Check("p", "1", Equals("h", HASH)), Delete("q", "1")]
     connection.execute("BEGIN")

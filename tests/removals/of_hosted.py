@@ -1,4 +1,4 @@
-"""Removals of fixes: hosted stores whose services fail or whose processes stop."""
+"""Removals of fixes: hosted stores with failing services, stopped processes, wrong clocks or foreign objects."""
 
 from __future__ import annotations
 

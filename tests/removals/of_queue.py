@@ -226,7 +226,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        self._end_expired(name, listeners, Observation(self._clock))\n",
             ),
         ),
-        (f"{SOCKETS}::test_the_pokes_closes_and_presence_of_an_announcement_share_a_time_limit",),
+        (f"{SOCKETS}::test_the_messages_and_closes_of_an_announcement_share_a_time_limit",),
     ),
     Removal(
         "B389",

@@ -1,6 +1,6 @@
 // The engine rebases pending messages over the commits of another client. Each text must stay in its row and column.
 // The names of rows and columns show their positions. `node rebase.mjs ENGINE_FOLDER PAGE_FOLDER FIRST_SEED SEEDS`
-// prints texts that are missing or in other cells.
+// plays a run for each seed, and prints the missing and misplaced texts of the first seeds that have some.
 import { chanceOf, change, look, made, named, playAll, sheetId } from "./lines.mjs";
 
 /**

@@ -1,4 +1,4 @@
-"""Transactions on the tree, on every backend: their effects, their refusals, and the exact reasons."""
+"""Transactions on the tree of partitions, on every backend: their effects, their refusals, and the exact reasons."""
 
 from __future__ import annotations
 

@@ -162,9 +162,9 @@ def prove_descent(
     """Verify a history and compare its hash at the checkpoint's version with the checkpoint.
 
     ``history`` replaces the history that the checkpoint names. For a missing history the status is "contradicted". It
-    is "not-provable" for a forgotten version, for a log whose floor rose during each attempt to verify it, and if
-    damage hides the origin, the end or the version's hash. The result's ``report`` holds the findings about the whole
-    chain: a chain may have findings even if the descent is proven. Raises Unavailable.
+    is "not-provable" for a forgotten version, for a log or record whose floor rose during each attempt to verify it,
+    and if damage hides the origin, the end or the version's hash. The result's ``report`` holds the findings about the
+    whole chain: a chain may have findings even if the descent is proven. Raises Unavailable.
     """
     chosen = history or checkpoint.history
     try:

@@ -13,7 +13,7 @@ __all__ = ["JSON", "MSGPACK", "OCTETS", "BlobKind", "kind_of", "kinds_of"]
 
 
 class BlobKind(NamedTuple):
-    """A blob's media type, and the suffix of its file name between the key and the suffix of the codec."""
+    """A blob's media type, and its suffix in the name of a file, where the suffix of the codec follows."""
 
     suffix: str
     media_type: str

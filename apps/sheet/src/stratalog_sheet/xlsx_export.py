@@ -104,13 +104,13 @@ class _Export:
         writer = SheetRepair(path, _unbounded(), sheet["name"], strings, text_styles, self.findings, missing)
         self._parts[path] = HEAD + writer.rewritten([self._parts[path].encode()])
         if (lost := sheet["validations"] - writer.validations) > 0:
-            self.findings.add("validation", "validations that .xlsx does not know are left out", sheet["name"], lost)
+            self.findings.add("validation", "validations that .xlsx cannot contain are left out", sheet["name"], lost)
         if sheet["pivots"]:
             self.findings.add("pivot", "pivot tables are written as values", sheet["name"], sheet["pivots"])
         self._repair_drawing(path, sheet)
 
     def _repair_drawing(self, sheet_path: str, sheet: Mapping[str, Any]) -> None:
-        """Remove figures without content from a sheet's drawing, and report the number of missing figures."""
+        """Remove the figures of a sheet that a file cannot contain, and report the number of missing figures."""
         number = SHEET.fullmatch(sheet_path)
         assert number is not None, sheet_path
         path = f"xl/drawings/drawing{number[1]}.xml"
@@ -120,11 +120,11 @@ class _Export:
             self._parts[path] = HEAD + writer.rewritten([self._parts[path].encode()])
             drawn = writer.anchors
         if (lost := sheet["figures"] - drawn) > 0:
-            text = "images and charts that .xlsx does not know are left out"
+            text = "images and charts that .xlsx cannot contain are left out"
             self.findings.add("figure", text, sheet["name"], lost)
 
     def _drop_tables(self, sheet_path: str, sheet: str) -> None:
-        """Remove a sheet's tables with columns that a file cannot contain, and report them."""
+        """Remove a sheet's tables with columns or rows that a file cannot contain, and report them."""
         for target in TARGET.findall(self._parts.get(_links_of(sheet_path), "")):
             path = _goal(sheet_path, target)
             match = TABLE_RANGE.search(self._parts.get(path, "")) if path.startswith("xl/tables/") else None
@@ -162,7 +162,7 @@ class _Export:
         return text.strip().replace("</sheets>", f'</sheets>{listed}<calcPr calcId="0" fullCalcOnLoad="1"/>', 1)
 
     def _defined(self, name: str, leads: str, text: str) -> str:
-        """Return the element of a defined name, or an empty text if its sheet or its columns are missing.
+        """Return the element of a defined name; empty if its sheet is missing or a file cannot contain its cells.
 
         The element has the sheet's name from the written file, because the engine shortens long names of sheets.
         """
