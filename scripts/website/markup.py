@@ -19,7 +19,7 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Convert the text of a docstring or a help: make double backticks single, and escape special characters."""
+    """Convert a docstring or a help text: make double backticks single, and escape Markdown's special characters."""
     parts = re.split(r"(`+[^`]+`+)", text.strip())
     return "".join(
         f"`{part.strip('`')}`" if part.startswith("`") else re.sub(r"([<*_\[\]{}])", r"\\\1", part) for part in parts

@@ -44,7 +44,7 @@ class Asked(msgspec.Struct, frozen=True):
 class Role:
     """A proxy to the services at ``url`` for a role with the policy ``statements``.
 
-    The proxy records the needed and the denied permissions. Each request has its own thread.
+    The proxy records the needed and the denied permissions. Each connection has its own thread.
     """
 
     def __init__(self, url: str, statements: Sequence[Mapping[str, Any]]) -> None:
@@ -158,7 +158,8 @@ class _Way(BaseHTTPRequestHandler):
 def needs(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Iterator[Asked]:
     """Yield the permissions that a request needs.
 
-    A request to an unknown service needs a permission that none of our roles has. The signature names the service.
+    The header x-amz-target names the service; without it, the path or the signature does. A request to an unknown
+    service needs a permission that none of our roles has.
     """
     signed = SIGNED_FOR.search(headers.get("authorization", ""))
     service, _, operation = headers.get("x-amz-target", "").partition(".")

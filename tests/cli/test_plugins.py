@@ -91,6 +91,7 @@ def test_a_name_without_an_application_is_refused(name: str) -> None:
     [
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("raise RuntimeError('of its own')", "RuntimeError: of its own"),
+        ("import sys; sys.exit('Node is missing here')", "SystemExit: Node is missing here"),
         ("command = 5", "broken_plugin:command is not a click command"),
     ],
 )

@@ -19,7 +19,7 @@ from tests.processes import run as run_process
 __all__ = ["run"]
 
 HUGE = 9 * 1024 * 1024
-SEED = 26
+SEED = 63
 STEPS = 60
 KILLED_COPY = """
 import os, signal, sys
@@ -42,12 +42,14 @@ main()
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A store with a history that includes an archive, a floor, forks, and a body of two parts."""
+    """A store with a history that includes an archive, a floor, a fork, and a body of two parts."""
     clock = ManualClock(seed=SEED)
     with stratalog.open(tmp_path / "folder", settings=SETTINGS, clock=clock) as store:
         grow(store, Random(SEED), STEPS)
         store.records("acme").put("huge", Random(SEED).randbytes(HUGE))
         counted = store.environment.counters
+        names = [(organisation, line.id) for organisation in store.organisations() for line in store.list(organisation)]
+        assert any(store.log(*name).record.lineage for name in names), "the history has no fork"
     assert all(counted[what] for what in ("archive", "floor", "deletion", "redaction", "roll-over", "snapshot"))
     return tmp_path / "folder"
 

@@ -46,7 +46,7 @@ def random_id(random: Random) -> str:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_records_with_arbitrary_ids_are_separate_and_listed_in_order_without_garbage(world: World, seed: int) -> None:
+def test_records_with_arbitrary_ids_are_separate_and_in_order_and_have_no_garbage(world: World, seed: int) -> None:
     random = Random(seed)
     ids = {random_id(random) for _ in range(24)}
     ids |= {id[: random.randint(1, len(id))] for id in ids}

@@ -245,7 +245,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             (
                 f"{TESTS}/test_workbooks_of_others.py"
-                "::test_each_rule_of_a_range_is_imported_and_a_rule_of_another_kind_is_reported"
+                "::test_all_supported_rules_of_a_range_are_imported_and_an_unsupported_rule_is_reported"
             ),
         ),
     ),

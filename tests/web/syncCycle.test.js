@@ -119,7 +119,7 @@ test("a mutation confirmed just before another document takes the name is not ca
   }
 });
 
-test("a client that cannot write its store sends nothing, however often it tries", async () => {
+test("a client that cannot write its store pushes nothing more, however often it tries", async () => {
   const database = new Database();
   const local = newLocal(database, cookie(1));
   await local.add("put", { key: "k", value: 1 }).durable;

@@ -34,7 +34,7 @@ engine_files.install_engine(folder=Path({folder!r}))
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a package of one file, its pins, and a fake npm that serves the package. Return the package's folder."""
+    """Make a package of one file, its pins, and a fake npm. Return the folder from which npm copies the package."""
     source = tmp_path / "source"
     (source / "package").mkdir(parents=True)
     (source / "package" / "index.js").write_text("the engine")

@@ -179,7 +179,7 @@ def test_the_title_of_an_axis_after_a_series_of_a_defined_name_is_imported() -> 
     assert codes(workbook.report) == {}
 
 
-def test_each_rule_of_a_range_is_imported_and_a_rule_of_another_kind_is_reported(sheets: Sheets) -> None:
+def test_all_supported_rules_of_a_range_are_imported_and_an_unsupported_rule_is_reported(sheets: Sheets) -> None:
     book = openpyxl.Workbook()
     style = DifferentialStyle(font=Font(bold=True))
     for kind, operator, formula in (

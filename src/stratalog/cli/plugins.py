@@ -10,7 +10,7 @@ __all__ = ["OWN_PLUGINS", "plugin_command", "plugin_names"]
 
 GROUP = "stratalog.commands"
 OWN_PLUGINS = frozenset({"sheet", "table", "catalogue"})
-"""The commands of the project's other distributions, each named ``stratalog-`` and the command."""
+"""The commands of the project's other distributions. For example, ``stratalog-sheet`` has the command ``sheet``."""
 
 
 class BrokenCommand(click.Command):
@@ -42,7 +42,7 @@ def plugin_command(name: str) -> click.Command | None:
         return None
     try:
         loaded = point.load()
-    except Exception as exc:  # noqa: BLE001 - a plugin may raise anything, and must not break other commands
+    except (Exception, SystemExit) as exc:  # noqa: BLE001 - no error and no exit of a plugin may break other commands
         return BrokenCommand(point, f"{type(exc).__name__}: {exc}")
     if not isinstance(loaded, click.Command):
         return BrokenCommand(point, f"{point.value} is not a click command")

@@ -44,7 +44,7 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
     """Assumptions about Lambda functions, which no meter on one machine can measure."""
 
     memory_mb: int = 1024
-    """The memory of the functions for the API and the queue in `deploy/aws/template.yaml`."""
+    """The memory of the functions for the API, the queue and maintenance in `deploy/aws/template.yaml`."""
 
     warm_ms: float = 25
     """The duration of a call when the function is already running."""
@@ -102,7 +102,7 @@ def total(units: Units, prices: Prices, *, arm: bool = True) -> float:
 
 
 def monthly(deployment: Deployment, functions: Functions, maintenance: Units, prices: Prices) -> dict[str, float]:
-    """Return dollars per month of an unused deployment. ``maintenance`` is the units of a run without its function."""
+    """Return dollars per month of an unused deployment. ``maintenance`` has the units of one run, without its call."""
     run = maintenance + functions.call(cold=True)
     polls = deployment.pollers * MINUTES_A_MONTH * 3
     return {

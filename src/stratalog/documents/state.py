@@ -31,7 +31,7 @@ def _always(version: int, snapshot_version: int) -> bool:
 
 
 class Roots(msgspec.Struct, frozen=True, array_like=True):
-    """The content of a snapshot: three trees, and numbers that no row of the trees has."""
+    """The content of a snapshot: three trees, and numbers that are not stored in the trees."""
 
     content: Root
     clients: Root
@@ -39,7 +39,7 @@ class Roots(msgspec.Struct, frozen=True, array_like=True):
     fields_bytes: int = 0
     floor: int = 0
     orders: tuple[int, int] = (0, 0)
-    """The lead, and the first order with this lead. A cookie's order is its version plus the lead; see `resumption`."""
+    """The number that a cookie's order adds to its version, called lead, and the first such order; see `resumption`."""
 
 
 EMPTY_ROOTS = Roots(EMPTY, EMPTY, EMPTY)
@@ -100,22 +100,25 @@ class State:
         self.floor: int = roots.floor
         self.orders: tuple[int, int] = roots.orders
         self.is_retained: Callable[[int, int], bool] = is_retained
-        """Returns whether a version, and the snapshot of another version, are still kept."""
+        """Returns whether the log retains a version, and the snapshot whose version is the second argument."""
 
         self.stale: bool = False
-        """Whether a read found a chunk or value missing that the collector may delete. A cache then drops the state."""
+        """Whether a chunk was missing, or a value that the collector may have deleted. A cache then drops the state."""
 
     @classmethod
     def at_snapshot(
         cls, chunks: Chunks, version: int, hash: bytes, roots: Roots, is_retained: Callable[[int, int], bool] = _always
     ) -> State:
-        """Return the state of a snapshot. The default assumes that no process deletes its blobs during the use."""
+        """Return the state of a snapshot. Without ``is_retained``, no process may delete its blobs while it is used."""
         layers = (Layer(roots.content), Layer(roots.clients), Layer(roots.tombstones))
         return cls(chunks, version, hash, version, roots, layers, is_retained)
 
     @property
     def order(self) -> int:
-        """The order of a cookie of this version. It grows with each version, and is above those of lost branches."""
+        """The order of a cookie of this version: it grows with each version.
+
+        A ``resume`` event raises it above all orders of a lost branch.
+        """
         return self.version + self.orders[0]
 
     def slot(self, key: str) -> Slot | None:
@@ -125,7 +128,8 @@ class State:
     def value(self, slot: Slot, values: Values) -> bytes:
         """Return the canonical bytes of the value in a slot of this state.
 
-        Raises Corrupt if the value is damaged or missing; but Unavailable if the version is forgotten meanwhile.
+        Raises Corrupt if the value is damaged or missing. Raises Unavailable instead if the collector may have deleted
+        the value, since the log has forgotten the version or deleted the state's snapshot.
         """
         try:
             return values.load(slot.value)
@@ -188,7 +192,7 @@ class State:
                 yield key.removeprefix(prefix)
 
     def member_rows(self, after: str = "") -> Iterator[str]:
-        """Yield the keys of all rows that name a client in a group, in order, from the first key after ``after``.
+        """Yield the keys after ``after`` that each name a group and one of its clients, in order.
 
         `member_of_row` returns the group and the client of a key.
         """

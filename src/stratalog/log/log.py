@@ -313,10 +313,10 @@ class Log:
         return save_app_snapshot(self.environment, self.record, self.snapshot_at(version), version, hash, parts)
 
     def prepare_snapshot(self, parts: Sequence[bytes]) -> PreparedSnapshot:
-        """Store the parts of an app snapshot that `append` commits together with its entry. See `save_snapshot`.
+        """Prepare an app snapshot that `append` commits together with its entry. See `save_snapshot`.
 
-        The parts are the application's state after the entry. Raises LimitExceeded, Unavailable: nothing refers to the
-        parts. Raises NotFound if the log is deleted.
+        The parts are the application's state after the entry. The call stores large parts; the commit may store small
+        parts. Raises LimitExceeded, Unavailable: nothing refers to the parts. Raises NotFound if the log is deleted.
         """
         head = self.known_head() or self.head()
         return PreparedSnapshot(self.environment, self.record, self.snapshot_at(head.version), parts)

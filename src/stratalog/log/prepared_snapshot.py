@@ -4,10 +4,11 @@
 states depend on versions that the log may forget in between. So `Log.append` can commit such an entry and its snapshot
 together: either both exist, or neither.
 
-The parts are stored before the commit, so the commit itself is small. The parts are blobs of the pending entry. The
-collector deletes no blob that is younger than the longest commit, and the append puts older parts again
-(`BlobBatch`). Parts that are shared with an older snapshot are not put; the commit succeeds only while that snapshot
-exists. After such a failure the append puts these parts too, and commits again.
+The parts are put before the commit, except at most 256 KB of small parts, which the commit itself stores if the index
+can. So the commit is small. The collector deletes no blob until it is older than a grace, and the append puts parts
+again before they are that old (`BlobBatch`). Parts that are shared with an older snapshot are not put; the commit
+succeeds only while that snapshot exists. If the snapshot is gone, the commit fails. The append then puts these parts
+too, and commits again.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ __all__ = ["PreparedSnapshot"]
 
 
 class PreparedSnapshot:
-    """The parts of an app snapshot, stored for the append of its entry. `Log.prepare_snapshot` returns it.
+    """The parts of an app snapshot, ready for the append of its entry. `Log.prepare_snapshot` returns it.
 
-    Pass it to `Log.append`, again after each failed append. Two threads must not append with it at once.
+    Pass it to `Log.append`, and pass it again after a failed append. Two threads must not append with it at once.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ export class Marks {
   }
 }
 
-/** The cells that a message changes, as zones. */
+/** The zones that a message's commands name. A message that undoes another, or removes rows, names no zone. */
 export function zonesOf(message) {
   return (message?.commands ?? []).flatMap(zonesOfCommand);
 }

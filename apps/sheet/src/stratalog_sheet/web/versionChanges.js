@@ -8,8 +8,8 @@ const COMPARED_CELLS_MAX = 5000;
 
 /**
  * Return a version's `entry`, the `zones` to mark, and the size of the change in `words`. If `newest` is null, the
- * entry changes these zones. Otherwise the zones are the first cells that differ from version `newest`. `path` is the
- * path of the sheet. Throws if a request fails.
+ * entry's message names these zones: see `zonesOf`. Otherwise the zones are the first cells that differ from version
+ * `newest`. `path` is the path of the sheet. Throws if a request fails.
  */
 export async function changesAt(server, path, versionViewer, version, newest) {
   const known = versionViewer.entry(version);
