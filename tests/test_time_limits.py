@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.processes import ROOT
 from tests.sources import TESTS, files
 from tests.test_style import machine_calls, refused, tree_of
 
@@ -64,6 +66,12 @@ def test_another_call_is_not_taken_for_a_short_wait(line: str) -> None:
 def test_a_call_of_httpx_without_a_time_limit_is_noticed() -> None:
     lines = ["httpx.get(url)", "httpx.Client()", "httpx.get(url, timeout=60)", "httpx.Client(transport=mock)"]
     assert [bool(list(hasty_calls(ast.parse(line)))) for line in lines] == [True, True, False, False]
+
+
+def test_a_test_that_hangs_ends_within_the_budget_of_all_tests() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    [minutes] = re.findall(r"`make test` has a budget of (\d+) minutes", (ROOT / "docs/runs.md").read_text())
+    assert settings["timeout"] < 60 * int(minutes)
 
 
 def short_waits(tree: ast.Module) -> Iterator[str]:
