@@ -21,7 +21,7 @@ from tests.test_style import machine_calls, refused, tree_of
 SECONDS_MIN = 20
 CLOCKS = re.compile(r"time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|clock_gettime)")
 HTTPX = re.compile(r"httpx\.(get|put|post|patch|delete|head|options|request|stream|Client|AsyncClient)")
-WAITS = {"acquire", "join", "timeout", "wait"}
+WAITS = {"acquire", "exception", "join", "result", "settimeout", "timeout", "wait"}
 """Functions whose only argument is a time limit."""
 
 SHORT_WAITS = {
@@ -49,7 +49,13 @@ def test_httpx_has_a_long_time_limit() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["SECONDS = 5\nassert done.wait(SECONDS)", "thread.join(10)", "heard.get(timeout=1)", "asyncio.timeout(2.5)"],
+    [
+        "SECONDS = 5\nassert done.wait(SECONDS)",
+        "thread.join(10)",
+        "heard.get(timeout=1)",
+        "asyncio.timeout(2.5)",
+        "call.result(5)",
+    ],
 )
 def test_a_short_wait_is_noticed(line: str) -> None:
     assert list(short_waits(ast.parse(line)))

@@ -29,7 +29,7 @@ GROUP = "queue"
 """The first client group of senders. Senders share a group, because only pushes of one group can share an entry.
 
 Maintenance may collect an idle group, and the table then refuses the group for ever. So new senders use the next group:
-``queue-2``, ``queue-3`` and so on.
+``queue-2``, ``queue-3`` and so on. If a message of the collected group still waits, the worker drops it.
 """
 
 POLL_POLICY = RetryPolicy(wait_seconds_first=0.01, wait_seconds_max=1)
