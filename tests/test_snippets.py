@@ -24,7 +24,7 @@ WITH_SNIPPETS = [
     if any(snippets_of(page.read_text()))
 ]
 SKIPPED_MAX = 3
-PAGE_SECONDS_MAX = 1200
+PAGE_SECONDS_MAX = 600
 
 
 @pytest.mark.parametrize("page", WITH_SNIPPETS, ids=lambda page: str(page.relative_to(ROOT)))

@@ -55,7 +55,12 @@ RETIRED_PHRASES = re.compile(
 )
 SENTENCE = re.compile(r"test_\w+|\w*NotFound\w*|\w*not_found\w*|\w*one_by_one\w*")
 """Names that may contain a vague word: names of tests, of an error, and of a common phrase."""
-STORED_NAMES = {"keep_blank_values", "timeout_keep_alive"}
+STORED_NAMES = {
+    "keep_blank_values",
+    "timeout_keep_alive",
+    "timeout_keep_alive_handler",
+    "timeout_keep_alive_task",
+}
 """Parameters of urllib and of uvicorn."""
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.processes import ROOT
 from tests.sources import TESTS, files
 from tests.test_style import machine_calls, refused, tree_of
 
@@ -20,7 +22,7 @@ SECONDS_MIN = 20
 CLOCKS = re.compile(r"time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|clock_gettime)")
 HTTPX = re.compile(r"httpx\.(get|put|post|patch|delete|head|options|request|stream|Client|AsyncClient)")
 PROMISES = re.compile(r"(?:waitForFunction\(|until\([\w.]+,)\s*async")
-WAITS = {"acquire", "join", "timeout", "wait"}
+WAITS = {"acquire", "exception", "join", "result", "settimeout", "timeout", "wait"}
 """Functions whose only argument is a time limit."""
 
 SHORT_WAITS = {
@@ -58,7 +60,13 @@ def test_no_wait_of_a_story_takes_a_promise_for_a_true_value() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["SECONDS = 5\nassert done.wait(SECONDS)", "thread.join(10)", "heard.get(timeout=1)", "asyncio.timeout(2.5)"],
+    [
+        "SECONDS = 5\nassert done.wait(SECONDS)",
+        "thread.join(10)",
+        "heard.get(timeout=1)",
+        "asyncio.timeout(2.5)",
+        "call.result(5)",
+    ],
 )
 def test_a_short_wait_is_noticed(line: str) -> None:
     assert list(short_waits(ast.parse(line)))
@@ -75,6 +83,12 @@ def test_another_call_is_not_taken_for_a_short_wait(line: str) -> None:
 def test_a_call_of_httpx_without_a_time_limit_is_noticed() -> None:
     lines = ["httpx.get(url)", "httpx.Client()", "httpx.get(url, timeout=60)", "httpx.Client(transport=mock)"]
     assert [bool(list(hasty_calls(ast.parse(line)))) for line in lines] == [True, True, False, False]
+
+
+def test_a_test_that_hangs_ends_within_the_budget_of_all_tests() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    [minutes] = re.findall(r"`make test` has a budget of (\d+) minutes", (ROOT / "docs/runs.md").read_text())
+    assert settings["timeout"] < 60 * int(minutes)
 
 
 def short_waits(tree: ast.Module) -> Iterator[str]:

@@ -27,7 +27,7 @@ from stratalog import Rules
 from stratalog.server import Application
 from tests.processes import ROOT, run
 
-BUILD_SECONDS_MAX = 1200
+BUILD_SECONDS_MAX = 600
 
 
 @pytest.mark.slow

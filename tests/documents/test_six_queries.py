@@ -127,6 +127,34 @@ def test_query_5_raises_version_forgotten_for_a_mutation_in_a_forgotten_version(
     assert reader.applied_in("client-0", 12) == 34
 
 
+@pytest.mark.parametrize("gap", [0, 1, 7])
+def test_query_5_a_client_that_began_anew_has_only_its_new_mutations(gap: int) -> None:
+    """The client was collected and begins in another group. Its new mutations have the numbers of its old mutations."""
+    world = World(segment_entries_target=8, snapshot_entries_interval=5)
+    document = world.create()
+
+    def change(count: int, group: str) -> list[tuple[int, int]]:
+        """Return the number and the version of each new mutation."""
+        made = []
+        for id in range(1, count + 1):
+            document.apply([inc("n", client="ada", id=id)], group=group)
+            made.append((id, document.version))
+            for _ in range(gap):
+                document.apply([inc("n", client="bob")])
+        return made
+
+    old = change(6, "old")
+    assert [(id, document.applied_in("ada", id)) for id, _ in old] == old
+    world.clock.sleep(2)
+    assert document.expire_clients(world.clock.wall_ms() - 1000) == 1
+    assert document.applied_in("ada", 1) is None
+    began, new = document.version, change(3, "new")
+    assert [(id, document.applied_in("ada", id)) for id, _ in new] == new
+    assert document.applied_in("ada", 4) is None
+    document.forget_below(began - 1)
+    assert [(id, world.open().applied_in("ada", id)) for id, _ in new] == new
+
+
 def test_query_6_the_clients_latest_mutation() -> None:
     world = World(snapshot_entries_interval=5)
     grown(world, 12)

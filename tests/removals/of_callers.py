@@ -331,4 +331,15 @@ REMOVALS: tuple[Removal, ...] = (
             f"{OF_WEB_SERVER}::test_after_a_stop_of_the_process_requests_are_read_before_overdue_connections_are_dropped",
         ),
     ),
+    Removal(
+        "B877",
+        (
+            Edit(
+                "src/stratalog/server/connections.py",
+                "        if self._connection.has_unread_bytes():\n",
+                "        if False:\n",
+            ),
+        ),
+        ("tests/server/test_handovers.py::test_a_connection_whose_next_request_is_unread_does_not_end_as_idle",),
+    ),
 )

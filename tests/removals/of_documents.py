@@ -621,4 +621,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(STATE_CACHE, "state.version == version and not state.stale:", "state.version == version:"),),
         ("tests/documents/test_state_cache.py::test_a_stale_state_is_loaded_again",),
     ),
+    Removal(
+        "B876",
+        (
+            Edit(HISTORY, " and state.binding(client) == binding\n", "\n"),
+            Edit(
+                HISTORY, "            applied = redacted = 0  # the client begins here, or anew\n", "            pass\n"
+            ),
+            Edit(HISTORY, "            applied = entry.version\n", "            applied = applied or entry.version\n"),
+        ),
+        ("tests/documents/test_six_queries.py::test_query_5_a_client_that_began_anew_has_only_its_new_mutations",),
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -59,7 +60,7 @@ class Transport:
         return len(self.waiting)
 
     def get_extra_info(self, name: str) -> Any:
-        none = SimpleNamespace(fileno=lambda: 0, getsockname=lambda: None, getpeername=lambda: None)
+        none = SimpleNamespace(fileno=lambda: 0, getsockname=lambda: None, getpeername=lambda: None, dup=socket.socket)
         return none if name == "socket" else None
 
     def set_protocol(self, protocol: Any) -> None:

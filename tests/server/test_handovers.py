@@ -264,6 +264,22 @@ def test_a_connection_does_not_end_as_idle_during_an_offer() -> None:
     tell(story, receiving=False)
 
 
+def test_a_connection_whose_next_request_is_unread_does_not_end_as_idle() -> None:
+    async def story(first: Process, second: Process) -> None:
+        loop, caller = asyncio.get_running_loop(), await first.accept()
+        assert await caller.ask(GET) == "0:0"
+        (connection,) = first.connections._open
+        connection.pause_reading()
+        await loop.sock_sendall(caller.connection, GET)
+        await asyncio.sleep(12)
+        connection.resume_reading()
+        assert await caller.answer() == "0:0"
+        await asyncio.sleep(6)
+        assert await loop.sock_recv(caller.connection, 1) == b""
+
+    tell(story)
+
+
 def test_a_connection_with_an_unsent_response_stays() -> None:
     async def story(first: Process, second: Process) -> None:
         loop, caller = asyncio.get_running_loop(), await first.accept()

@@ -181,6 +181,27 @@ def test_new_senders_can_send_after_the_idle_senders_were_collected() -> None:
             queue.send([add("late")])
 
 
+def test_a_client_continues_and_begins_anew_after_its_idle_group_was_collected() -> None:
+    clock = ManualClock()
+    store = memory_store(clock)
+    store.rules = RULES
+    table = table_of(store)
+    sent = []
+    for name in ("a", "b", "a", "c"):
+        queue = TableQueue(table, "ingest")
+        (ticket,) = queue.send([add(name)])
+        Worker(store).run(drain=True)
+        result = queue.wait(ticket, 1)
+        sent.append((ticket.id, result.reason))
+        assert result.version == table.version
+        if name == "b":
+            clock.sleep(40 * 86_400)
+            table.clear_files()
+            table.add_files([new_file("a")])
+            assert table.document.expire_clients(clock.wall_ms() - 30 * 86_400_000) == 1
+    assert sent == [(1, None), (2, None), (1, "File already exists: a"), (2, None)]
+
+
 def test_a_large_transaction_goes_through_the_queue() -> None:
     store = memory_store()
     store.rules = RULES

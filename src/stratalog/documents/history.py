@@ -246,26 +246,37 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
 
 def _applied_above(log: Log, newest: State, low: int, client: str, id: int) -> int | None:
     """Search the versions above ``low``. Makes a binary search over states, then scans the remaining entries."""
-    high = newest.version
+    high, binding = newest.version, newest.binding(client)
+
+    def is_same_and_reached(state: State) -> bool:
+        # A collected client may begin anew, in another group. Its earlier mutations had the same numbers.
+        return _reached(state, client, id) and state.binding(client) == binding
+
     # If the oldest state has the mutation, an entry at or below the floor applied it, and that entry may be gone.
-    if low > log.first and _reached(load_state(log, newest.chunks, low), client, id):
+    if low > log.first and is_same_and_reached(load_state(log, newest.chunks, low)):
         raise VersionForgotten("the mutation was applied in a version that is no longer kept", client=client, id=id)
     while high - low > log.environment.settings.snapshot_entries_interval:
         middle = (low + high) // 2
         try:
-            reached = _reached(load_state(log, newest.chunks, middle), client, id)
+            reached = is_same_and_reached(load_state(log, newest.chunks, middle))
         except Redacted:
             break  # the version ``middle`` has no state: read each remaining entry
         if reached:
             high = middle
         else:
             low = middle
-    redacted = 0
+    applied = redacted = 0
     for entry in log.read(low, high):
         if entry.redacted:
             redacted = entry.version
-        elif any(mutation.client == client and mutation.id == id for mutation in read_commit(entry).mutations):
-            return entry.version
+            continue
+        commit = read_commit(entry)
+        if any(name == client for name, _, _ in commit.bindings):
+            applied = redacted = 0  # the client begins here, or anew
+        if any(mutation.client == client and mutation.id == id for mutation in commit.mutations):
+            applied = entry.version
+    if applied:
+        return applied
     if redacted:
         raise Redacted("the version that applied the mutation is redacted", client=client, id=id)
     return None

@@ -31,6 +31,9 @@ from stratalog.server.turns import TurnSelector
 
 __all__ = ["Connection", "HttpProtocol", "OpenConnections", "WebSocketProtocol", "in_pieces"]
 
+UNREAD_SECONDS = 1.0
+"""If an idle connection has unread bytes at its deadline, the server checks the connection again after this time."""
+
 
 class OpenConnections:
     """The open sockets of all callers. Used from the event loop only.
@@ -122,6 +125,14 @@ class Connection:
             return "head"
         waiting = self._transport.get_write_buffer_size()
         return "answer" if self._progress.is_overdue(now, self._written_bytes - waiting, waiting) else None
+
+    def has_unread_bytes(self) -> bool:
+        """Return whether the system has received bytes of the caller that the event loop has not read yet."""
+        try:
+            with self._transport.get_extra_info("socket").dup() as duplicate:
+                return bool(duplicate.recv(1, socket.MSG_PEEK))
+        except OSError:  # no bytes wait, or the connection has ended
+            return False
 
     def abort(self) -> None:
         """Close the socket at once. Bytes in the write buffer are lost."""
@@ -232,6 +243,16 @@ class HttpProtocol(H11Protocol):
         if self._is_unread:
             self._is_unread = False
             self.on_response_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the idle connection, unless bytes of its next request wait unread.
+
+        Such bytes wait if this process was stopped, or if it reads other connections first.
+        """
+        if self._connection.has_unread_bytes():
+            self.timeout_keep_alive_task = self.loop.call_later(UNREAD_SECONDS, self.timeout_keep_alive_handler)
+        else:
+            super().timeout_keep_alive_handler()
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete

@@ -30,7 +30,7 @@ from tests.processes import killed_after
 
 CLIENTS = Path(__file__).with_name("clients.mjs")
 PAGE = Path(__file__).parents[2] / "src/stratalog_sheet/web"
-SECONDS_MAX = 1200
+SECONDS_MAX = 600
 """The limit of the time of a clients' process. A process that still runs then is killed, and the run fails."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import count
 
 import msgspec
 
@@ -28,7 +29,7 @@ GROUP = "queue"
 """The first client group of senders. Senders share a group, because only pushes of one group can share an entry.
 
 Maintenance may collect an idle group, and the table then refuses the group for ever. So new senders use the next group:
-``queue-2``, ``queue-3`` and so on.
+``queue-2``, ``queue-3`` and so on. If a message of the collected group still waits, the worker drops it.
 """
 
 POLL_POLICY = RetryPolicy(wait_seconds_first=0.01, wait_seconds_max=1)
@@ -48,8 +49,11 @@ class TableQueue:
         self._table = table
         self._clock = table.store.environment.clock
         self._client = client or f"queue/{new_id(self._clock)}"
-        self._number = table.document.last_mutation(self._client)
-        self._group = 1
+        state = table.document.state()
+        newest, bound = state.client(self._client), state.binding(self._client)
+        self._number = newest.id if newest else 0
+        # A sender that continues an earlier sender's client stays in the client's group.
+        self._group = bound[0] if bound and bound[0].startswith(f"{GROUP}-") else GROUP
         self._queued_pushes = QueuedPushes(table.store)
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
@@ -98,15 +102,14 @@ class TableQueue:
 
     def _push_in_group(self, carried: list[Carried]) -> None:
         """Push a message in the sender's group. If that group was collected, a new sender uses the next group."""
-        while True:
-            group = GROUP if self._group == 1 else f"{GROUP}-{self._group}"
+        for number in count(2):
             try:
-                self._push(QueuedPush(group, self._table.document.origin, "", "", carried))
+                self._push(QueuedPush(self._group, self._table.document.origin, "", "", carried))
                 return
             except Conflict as exc:
                 if self._number or exc.details.get("status") != "collected":
                     raise
-                self._group += 1
+                self._group = f"{GROUP}-{number}"
 
     def _push(self, queued: QueuedPush) -> None:
         """Push a message. Repeat the push while the outcome is unknown, up to `PUSH_TRIES_MAX` attempts in all.
