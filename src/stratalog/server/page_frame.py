@@ -54,8 +54,8 @@ _ERRORS = {
 def is_asked_by_person(method: str, headers: Mapping[str, str]) -> bool:
     """Whether a browser asks for a page that a person has opened.
 
-    Browsers then name HTML first, and XHTML too. Some programs, such as those with Java's `HttpURLConnection`, name HTML
-    first by default, but do not name XHTML.
+    Browsers then name HTML first, and XHTML too. Some programs name HTML first by default, such as those with Java's
+    `HttpURLConnection`, but not XHTML.
     """
     accept = headers.get("accept", "").lstrip().lower()
     return method in ("GET", "HEAD") and accept.startswith(HTML) and XHTML in accept
