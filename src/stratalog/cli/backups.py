@@ -30,7 +30,7 @@ from stratalog.store import Store
 __all__ = ["COMMANDS"]
 
 DAMAGED_IN_STORE = "damaged in the store"
-"""The text before a failure of a backup, which may have the part nevertheless: made anew, or as in an earlier backup."""
+"""The text before a failure of a backup. The backup may have the part: made anew, or as in an earlier backup."""
 
 id_option = click.option("--backup", "id", metavar="ID", help="The id of the backup.  [default: the newest]")
 
