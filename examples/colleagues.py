@@ -64,6 +64,9 @@ def main(url: str, organisation: str, sheet: str) -> None:
     ]
     for work in works:
         work.start()
+    for work in works:
+        work.join()
+    sys.exit("the server does not answer")
 
 
 def listen(live: ClientConnection) -> None:
@@ -75,22 +78,21 @@ def listen(live: ClientConnection) -> None:
 
 def go_on(colleague: Colleague, url: str, counts: bool) -> None:
     """Work until the server stops at the end of the demo. Begin again after a failure, such as a server that froze."""
-    while True:
-        wait_for(url)
+    while answers(url):
         with suppress(OSError, WebSocketException):
             colleague.work(counts)
         time.sleep(PAUSE_SECONDS[0])
 
 
-def wait_for(url: str) -> None:
-    """Wait until the server answers. End the thread if it does not answer within `START_SECONDS_MAX`."""
+def answers(url: str) -> bool:
+    """Wait until the server answers. Return False if it does not answer within `START_SECONDS_MAX`."""
     until = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < until:
         with suppress(OSError):
             urlopen(f"{url}/health", timeout=START_SECONDS_MAX).close()
-            return
+            return True
         time.sleep(0.2)
-    sys.exit("the server does not answer")
+    return False
 
 
 if __name__ == "__main__":

@@ -185,6 +185,15 @@ def test_a_restore_from_a_backup_that_made_a_lost_line_anew_exits_with_0(budget:
     assert budget("list", "--store", "new").stdout
 
 
+def test_a_part_that_a_backup_made_anew_is_damaged_in_the_store_and_not_missing_in_the_backup(budget: Run) -> None:
+    budget("backup", "b")
+    assert "damaged" not in budget("backup", "list", "b").stdout
+    with stratalog.open("store") as store:
+        store.environment.index.commit([Delete(ORGANISATIONS_PARTITION, "acme")])
+    assert budget("backup", "b", code=6).stderr.startswith("damaged in the store: !organisations acme: ")
+    assert "1 damaged in the store" in budget("backup", "list", "b").stdout
+
+
 def test_a_backup_command_prints_some_damaged_parts_and_the_number_of_the_others(
     budget: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -484,8 +484,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/server/page_frame.py",
-                'return method in ("GET", "HEAD") and headers',
-                "return False and headers",
+                'return method in ("GET", "HEAD") and accept',
+                "return False and accept",
             ),
         ),
         (

@@ -62,7 +62,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B856",
-        (Edit(CATALOGUE, "    if (closed && narrow.matches) returnToLine(closed);\n", ""),),
+        (Edit(CATALOGUE, "isSameList ? returnToLine(closed) : scrollTo(0, 0)", "scrollTo(0, 0)"),),
         (catalogue_story("aClosedWorkReturnsToItsLineInTheListOnANarrowScreen"),),
     ),
     Removal(

@@ -61,6 +61,8 @@ def test_the_icon_has_the_name_that_browsers_ask_for(client: Client) -> None:
 # Errors
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+JAVA = "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"
+"""What Java's `HttpURLConnection` sends by default."""
 
 
 def test_a_person_gets_a_page_for_an_unknown_address(client: Client) -> None:
@@ -79,7 +81,7 @@ def test_a_person_gets_a_page_for_an_address_that_needs_a_token() -> None:
     assert "<p>A bearer token is required.</p>" in answer.text
 
 
-@pytest.mark.parametrize("accept", ["*/*", "application/json, text/html", "application/msgpack"])
+@pytest.mark.parametrize("accept", ["*/*", "application/json, text/html", "application/msgpack", JAVA])
 def test_a_program_gets_the_error_as_json(client: Client, accept: str) -> None:
     answer = client.get("/sheets", headers={"Accept": accept})
     assert problem(answer) == (404, "not-found")

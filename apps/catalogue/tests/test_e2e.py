@@ -28,6 +28,7 @@ STORIES = [
     "deadLettersBeyondTheLimitAreMentioned",
     "anAddressRestoresTheShownSearchAndWork",
     "aClickOnANameSearchesForTheName",
+    "aClickOnANameOnANarrowScreenShowsTheBeginningOfItsList",
     "textOfARecordIsNotInterpretedAsMarkup",
     "theColourSchemeFollowsTheSystemUntilTheReaderChooses",
     "aNarrowScreenShowsEitherTheListOrAWork",

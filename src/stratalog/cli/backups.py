@@ -29,6 +29,9 @@ from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
 
+DAMAGED_IN_STORE = "damaged in the store"
+"""The text before a failure of a backup. The backup may have the part: made anew, or as in an earlier backup."""
+
 id_option = click.option("--backup", "id", metavar="ID", help="The id of the backup.  [default: the newest]")
 
 
@@ -76,7 +79,7 @@ def make(session: Session, to: str, anew: bool, check: bool) -> None:
         {**_plain(manifest), "written_blobs": report.written_blobs, "written_bytes": report.written_bytes},
         f"backup {manifest.id}: {', '.join(stored)}; {written}",
     )
-    fail_for_damage(manifest.failures, "not backed up", manifest.more_failures, is_shown=not session.json)
+    fail_for_damage(manifest.failures, DAMAGED_IN_STORE, manifest.more_failures, is_shown=not session.json)
 
 
 @command("list", example="stratalog backup list /mnt/backups")
@@ -294,7 +297,7 @@ def _plain(manifest: BackupManifest) -> dict[str, object]:
 
 
 def _row(manifest: BackupManifest) -> list[str]:
-    failed = f"{len(manifest.failures) + manifest.more_failures:,} not backed up" if manifest.failures else ""
+    failed = f"{len(manifest.failures) + manifest.more_failures:,} {DAMAGED_IN_STORE}" if manifest.failures else ""
     counts = [f"{count:,}" for count in (manifest.logs, manifest.records, manifest.blobs)]
     return [manifest.id, local_time(manifest.started_ms), *counts, failed]
 

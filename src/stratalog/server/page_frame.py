@@ -8,6 +8,7 @@ from html import escape
 __all__ = ["HEADERS", "HTML", "OWN_CONNECTIONS", "PAGE_HEADERS", "POLICY", "error_page", "framed", "is_asked_by_person"]
 
 HTML = "text/html"
+XHTML = "application/xhtml+xml"
 OWN_CONNECTIONS = "connect-src 'self'"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -51,8 +52,13 @@ _ERRORS = {
 
 
 def is_asked_by_person(method: str, headers: Mapping[str, str]) -> bool:
-    """Whether a browser asks for a page that a person has opened: it prefers HTML to every other media type."""
-    return method in ("GET", "HEAD") and headers.get("accept", "").lstrip().lower().startswith(HTML)
+    """Whether a browser asks for a page that a person has opened.
+
+    Browsers then name HTML first, and XHTML too. Some programs name HTML first by default, such as those with Java's
+    `HttpURLConnection`, but not XHTML.
+    """
+    accept = headers.get("accept", "").lstrip().lower()
+    return method in ("GET", "HEAD") and accept.startswith(HTML) and XHTML in accept
 
 
 def error_page(status: int, message: str = "") -> tuple[str, dict[str, str]]:

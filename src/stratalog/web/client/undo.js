@@ -9,7 +9,7 @@ import { isObject, same } from "./values.js";
  * number. This does not apply to an `inc` of unknown outcome, which the number may not include. If an object has
  * changed since the mutation, the undo restores only the members that the mutation changed. Throws Rejected if the
  * mutation is lost, rejected or undone, or had no effect. Throws Rejected also if the undo would overwrite a later
- * change, or if a member to restore was null or an object.
+ * change, or if the object has changed since and a member to restore was null or an object.
  */
 export function inverse({ name, args, effect, status, isUndone }, optimisticValue, counts) {
   if (status === "lost" || status === "rejected") throw new Rejected(`the mutation is ${status}`);

@@ -15,6 +15,8 @@ let turn = 0;
 let timer = null;
 let searched;
 let shown;
+/** The words and the source of the list. */
+let listed;
 let stats;
 
 const named = (name) => new URLSearchParams(location.search).get(name) ?? "";
@@ -44,8 +46,10 @@ function render() {
     button.setAttribute("aria-pressed", String(button.dataset.name === named("of")));
   }
   document.body.toggleAttribute("data-asked", Boolean(named("q") || named("of")));
+  const before = listed;
+  listed = JSON.stringify([named("q"), named("of")]);
   searched = search();
-  show();
+  show(listed === before);
 }
 
 async function search() {
@@ -88,9 +92,10 @@ function openHere(event) {
 
 /**
  * Show the work that the address names, or else the overview. A narrow screen, which hid the list, shows the line of a
- * closed work again, also if the user has closed it by the browser's Back.
+ * closed work again, also if the user has closed it by the browser's Back. After another search it shows the first
+ * line.
  */
-async function show() {
+async function show(isSameList) {
   const asked = { source: named("source"), id: named("id") };
   const key = asked.id ? `${asked.source}/${asked.id}` : "";
   mark();
@@ -101,7 +106,7 @@ async function show() {
   if (!key) {
     document.title = "Catalogue · Stratalog";
     if (stats) showOverview(find("#work"), stats, organisation, choose);
-    if (closed && narrow.matches) returnToLine(closed);
+    if (closed && narrow.matches) isSameList ? returnToLine(closed) : scrollTo(0, 0);
     return;
   }
   const search = (words) => go({ q: words, of: "", source: "", id: "" });
