@@ -12,7 +12,7 @@ import pytest
 
 from stratalog import group_commit
 from stratalog.errors import OutcomeUnknown, Unavailable
-from stratalog.group_commit import CommitDelay, GroupCommit, Latch, PendingCommit, closed_latch
+from stratalog.group_commit import CommitDelay, GroupCommit, Latch, PendingCommit
 from stratalog.testing.clock import ManualClock
 from tests.interrupts import Interrupter, ends_of
 from tests.threads import SECONDS_MAX, join_all, start_all
@@ -125,32 +125,6 @@ def test_a_waiter_that_a_leader_served_does_not_lead() -> None:
     ends_of(group, PendingCommit(), {name: partial(group.commit, pendings[name], commits[name]) for name in commits})
     assert second.answer() == "together"
     lead(group, lambda batch: None)
-
-
-def test_a_leader_wakes_one_answered_waiter_which_wakes_the_next() -> None:
-    wakers: list[str] = []
-
-    class Watched:
-        def __init__(self) -> None:
-            self._lock = closed_latch()
-
-        def acquire(self) -> None:
-            self._lock.acquire()
-
-        def release(self) -> None:
-            wakers.append(threading.current_thread().name)
-            self._lock.release()
-
-    group: Group = GroupCommit(Watched)
-    names = ["first", "second", "third", "fourth"]
-    pendings = {name: PendingCommit[str]() for name in names}
-    ends = ends_of(
-        group,
-        PendingCommit(),
-        {name: partial(group.commit, each, partial(commit_all, group, each)) for name, each in pendings.items()},
-    )
-    assert ends == dict.fromkeys(names)
-    assert wakers == [threading.current_thread().name, "first", "second", "third"]
 
 
 def test_an_interrupted_waiter_leaves_the_queue() -> None:
@@ -288,10 +262,9 @@ def test_a_sent_request_has_an_unknown_outcome_until_its_leader_settles_it() -> 
 
 
 class Committers:
-    """Threads that commit together. A leader settles at most ``requests_max`` requests: it has to promote a waiter."""
+    """Threads that commit together. A leader settles at most two requests, so that it has to promote a waiter."""
 
-    def __init__(self, requests_max: int = 2) -> None:
-        self._requests_max = requests_max
+    def __init__(self) -> None:
         self.group: Group = GroupCommit()
         self.committed: list[PendingCommit[str]] = []
 
@@ -302,19 +275,17 @@ class Committers:
 
     def _serve(self, batch: Batch) -> None:
         self.group.await_others(1, 0)
-        while len(batch) < self._requests_max and self.group.take(batch):
-            pass
+        self.group.take(batch)
         for pending in batch:
             self.committed.append(pending)
             pending.settle("written")
 
 
 @pytest.mark.usefixtures("untraced")
-@pytest.mark.parametrize("requests_max", [2, 4])
-def test_an_interrupt_anywhere_leaves_no_waiter_without_a_leader(requests_max: int) -> None:
+def test_an_interrupt_anywhere_leaves_no_waiter_without_a_leader() -> None:
     names = ("leader", "second", "third", "fourth", "fifth")
     for step in count():
-        committers, interrupter = Committers(requests_max), Interrupter(step, STEPS)
+        committers, interrupter = Committers(), Interrupter(step, STEPS)
         with interrupter.active():
             ends = ends_of(committers.group, PendingCommit(), dict.fromkeys(names, committers.commit))
         check_rest(committers, ends, interrupter, step)
