@@ -12,7 +12,7 @@ import pytest
 
 from stratalog import group_commit
 from stratalog.errors import OutcomeUnknown, Unavailable
-from stratalog.group_commit import CommitDelay, GroupCommit, Latch, PendingCommit
+from stratalog.group_commit import CommitDelay, GroupCommit, Latch, PendingCommit, closed_latch
 from stratalog.testing.clock import ManualClock
 from tests.interrupts import Interrupter, ends_of
 from tests.threads import SECONDS_MAX, join_all, start_all
@@ -247,6 +247,49 @@ def test_an_interrupted_leader_leaves_unsent_requests_to_the_next_leader() -> No
     assert ends == {"second": "written", "third": "written"}
 
 
+def test_a_waiter_that_is_interrupted_twice_during_its_commit_leaves_no_other_waiter_asleep() -> None:
+    """A person presses Ctrl-C twice during a slow commit. The leader answers the threads that it committed for."""
+    taken, left = threading.Event(), threading.Event()
+
+    class Impatient:
+        """A latch whose `acquire` is interrupted twice, after the leader has taken the waiter."""
+
+        def __init__(self) -> None:
+            self._acquired = 0
+
+        def acquire(self) -> None:
+            assert taken.wait(SECONDS_MAX)
+            self._acquired += 1
+            if self._acquired == 2:
+                left.set()
+            raise KeyboardInterrupt
+
+        def release(self) -> None:
+            pass
+
+    def new_latch() -> Latch:
+        return Impatient() if threading.current_thread().name == "impatient" else closed_latch()
+
+    def serve(batch: Batch) -> None:
+        while group.take(batch):
+            pass
+        taken.set()
+        assert left.wait(SECONDS_MAX)
+        for pending in batch:
+            pending.settle("written")
+
+    def commit() -> str:
+        pending: PendingCommit[str] = PendingCommit()
+        group.commit(pending, serve)
+        return pending.answer()
+
+    group: Group = GroupCommit(new_latch)
+    ends = ends_of(group, PendingCommit(), dict.fromkeys(("leader", "impatient", "third", "fourth"), commit))
+    assert isinstance(ends.pop("impatient"), KeyboardInterrupt)
+    assert ends == {"leader": "written", "third": "written", "fourth": "written"}
+    lead(group, lambda batch: None)
+
+
 def test_a_sent_request_has_an_unknown_outcome_until_its_leader_settles_it() -> None:
     pending: PendingCommit[str] = PendingCommit()
     assert not pending.settled
@@ -262,9 +305,10 @@ def test_a_sent_request_has_an_unknown_outcome_until_its_leader_settles_it() -> 
 
 
 class Committers:
-    """Threads that commit together. A leader settles at most two requests, so that it has to promote a waiter."""
+    """Threads that commit together. A leader settles at most ``requests_max`` requests: it has to promote a waiter."""
 
-    def __init__(self) -> None:
+    def __init__(self, requests_max: int = 2) -> None:
+        self._requests_max = requests_max
         self.group: Group = GroupCommit()
         self.committed: list[PendingCommit[str]] = []
 
@@ -275,17 +319,19 @@ class Committers:
 
     def _serve(self, batch: Batch) -> None:
         self.group.await_others(1, 0)
-        self.group.take(batch)
+        while len(batch) < self._requests_max and self.group.take(batch):
+            pass
         for pending in batch:
             self.committed.append(pending)
             pending.settle("written")
 
 
 @pytest.mark.usefixtures("untraced")
-def test_an_interrupt_anywhere_leaves_no_waiter_without_a_leader() -> None:
+@pytest.mark.parametrize("requests_max", [2, 4])
+def test_an_interrupt_anywhere_leaves_no_waiter_without_a_leader(requests_max: int) -> None:
     names = ("leader", "second", "third", "fourth", "fifth")
     for step in count():
-        committers, interrupter = Committers(), Interrupter(step, STEPS)
+        committers, interrupter = Committers(requests_max), Interrupter(step, STEPS)
         with interrupter.active():
             ends = ends_of(committers.group, PendingCommit(), dict.fromkeys(names, committers.commit))
         check_rest(committers, ends, interrupter, step)
