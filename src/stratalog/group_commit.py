@@ -213,6 +213,9 @@ class GroupCommit(Generic[P]):
         """Release the waiters of ``batch`` that have an answer. Return the others to the front of the queue, in order.
 
         A waiter has no answer if the leader was interrupted. The first request of ``batch`` is the leader's own.
+
+        The leader wakes each waiter itself. If each waiter woke the next, a waiter that left after a second interrupt
+        would leave the waiters after it asleep.
         """
         while len(batch) > 1:
             if batch[-1].settled:
