@@ -9,11 +9,9 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from stratalog.group_commit import GroupCommit, Pending
-from tests.threads import until
+from tests.threads import SECONDS_MAX, until
 
 __all__ = ["Interrupter", "ends_of"]
-
-SECONDS_MAX = 60
 
 
 class Interrupter:

@@ -127,32 +127,6 @@ def test_a_waiter_that_a_leader_served_does_not_lead() -> None:
     lead(group, lambda batch: None)
 
 
-def test_a_leader_wakes_one_answered_waiter_which_wakes_the_next() -> None:
-    wakers: list[str] = []
-
-    class Watched:
-        def __init__(self) -> None:
-            self._lock = closed_latch()
-
-        def acquire(self) -> None:
-            self._lock.acquire()
-
-        def release(self) -> None:
-            wakers.append(threading.current_thread().name)
-            self._lock.release()
-
-    group: Group = GroupCommit(Watched)
-    names = ["first", "second", "third", "fourth"]
-    pendings = {name: PendingCommit[str]() for name in names}
-    ends = ends_of(
-        group,
-        PendingCommit(),
-        {name: partial(group.commit, each, partial(commit_all, group, each)) for name, each in pendings.items()},
-    )
-    assert ends == dict.fromkeys(names)
-    assert wakers == [threading.current_thread().name, "first", "second", "third"]
-
-
 def test_an_interrupted_waiter_leaves_the_queue() -> None:
     group: Group = GroupCommit()
 
@@ -271,6 +245,49 @@ def test_an_interrupted_leader_leaves_unsent_requests_to_the_next_leader() -> No
     ends = ends_of(group, PendingCommit(), dict.fromkeys(("leader", "second", "third"), commit))
     assert isinstance(ends.pop("leader"), KeyboardInterrupt)
     assert ends == {"second": "written", "third": "written"}
+
+
+def test_a_waiter_that_is_interrupted_twice_during_its_commit_leaves_no_other_waiter_asleep() -> None:
+    """A person presses Ctrl-C twice during a slow commit. The leader answers the threads that it committed for."""
+    taken, left = threading.Event(), threading.Event()
+
+    class Impatient:
+        """A latch whose `acquire` is interrupted twice, after the leader has taken the waiter."""
+
+        def __init__(self) -> None:
+            self._acquired = 0
+
+        def acquire(self) -> None:
+            assert taken.wait(SECONDS_MAX)
+            self._acquired += 1
+            if self._acquired == 2:
+                left.set()
+            raise KeyboardInterrupt
+
+        def release(self) -> None:
+            pass
+
+    def new_latch() -> Latch:
+        return Impatient() if threading.current_thread().name == "impatient" else closed_latch()
+
+    def serve(batch: Batch) -> None:
+        while group.take(batch):
+            pass
+        taken.set()
+        assert left.wait(SECONDS_MAX)
+        for pending in batch:
+            pending.settle("written")
+
+    def commit() -> str:
+        pending: PendingCommit[str] = PendingCommit()
+        group.commit(pending, serve)
+        return pending.answer()
+
+    group: Group = GroupCommit(new_latch)
+    ends = ends_of(group, PendingCommit(), dict.fromkeys(("leader", "impatient", "third", "fourth"), commit))
+    assert isinstance(ends.pop("impatient"), KeyboardInterrupt)
+    assert ends == {"leader": "written", "third": "written", "fourth": "written"}
+    lead(group, lambda batch: None)
 
 
 def test_a_sent_request_has_an_unknown_outcome_until_its_leader_settles_it() -> None:

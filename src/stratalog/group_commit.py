@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from itertools import pairwise
 from typing import Generic, Protocol, TypeVar
 
 from stratalog.clock import Clock, Observation
@@ -33,13 +32,12 @@ class Latch(Protocol):
 class Pending(Protocol):
     """A request to commit. Any leader may commit the request until ``settled`` is True.
 
-    ``latch`` is None until the request waits in the queue. ``is_leader`` is None until a leader has promoted the waiter
-    (True) or answered the waiter (False). ``following`` is the waiter that this waiter wakes.
+    ``latch`` is None until the request waits in the queue. ``is_leader`` is None until a leader releases the latch.
+    True means that the leader has promoted the waiter. False means that the leader has answered the waiter.
     """
 
     latch: Latch | None
     is_leader: bool | None
-    following: Pending | None
 
     @property
     def settled(self) -> bool: ...
@@ -69,10 +67,9 @@ class PendingCommit(Generic[Answer]):
     """
 
     # These defaults are class attributes, which a new instance need not set. Most threads commit their own request, and
-    # never use `latch`, `is_leader` and `following`.
+    # never use `latch` and `is_leader`.
     latch: Latch | None = None
     is_leader: bool | None = None
-    following: Pending | None = None
     _outcome: Answer | Exception | _Open = _WAITING
 
     @property
@@ -122,7 +119,7 @@ class GroupCommit(Generic[P]):
     An interrupt may come between any two bytecodes. So one object shows who the leader is, and each request is in
     exactly one list: the batch of a thread, or the queue. One call into C makes a leader, and one moves a request. An
     interrupted thread finds in these two facts what is left to do. The class survives one interrupt of each call: a
-    second interrupt, during the clean-up after the first, may leave waiters without a leader or asleep.
+    second interrupt, during the clean-up after the first, may leave waiters without a leader.
     """
 
     def __init__(self, new_latch: Callable[[], Latch] = closed_latch) -> None:
@@ -197,8 +194,6 @@ class GroupCommit(Generic[P]):
 
         An interrupted caller repeats the method from the start.
         """
-        if pending.following is not None:
-            _wake(pending.following)
         while True:
             if self._leadership.get(LEADER) is pending:
                 if len(batch) > 1:
@@ -208,33 +203,26 @@ class GroupCommit(Generic[P]):
                 else:
                     del self._leadership[LEADER]
             if len(batch) > 1:
-                batch[1].is_leader = True
-                _wake(batch[1])
+                _release(batch[1], is_leader=True)
                 return
             # A waiter may have joined and found the leadership taken, just before it was freed. So check the queue.
             if not self.waiting or self._leadership.setdefault(LEADER, pending) is not pending:
                 return
 
     def _let_go(self, batch: list[P]) -> None:
-        """Let the waiters of ``batch`` that have an answer continue. Return the others to the front of the queue.
+        """Release the waiters of ``batch`` that have an answer. Return the others to the front of the queue, in order.
 
         A waiter has no answer if the leader was interrupted. The first request of ``batch`` is the leader's own.
 
-        The leader wakes only one waiter, and each waiter wakes the next. If the leader woke all of them, they would
-        compete for the interpreter, and most of them would sleep a second time.
+        The leader wakes each waiter itself. If each waiter woke the next, a waiter that left after a second interrupt
+        would leave the waiters after it asleep.
         """
-        for position in range(len(batch) - 1, 0, -1):
-            if not batch[position].settled:
-                self.waiting.extendleft(map(batch.pop, (position,)))
-        answered = batch[1:]
-        # A waiter that reads ``is_leader`` may continue at once. By then it must know the waiter to wake.
-        for waiter, following in pairwise(answered):
-            waiter.following = following
-        for waiter in answered:
-            waiter.is_leader = False
-        if answered:
-            _wake(answered[0])
-        del batch[1:]
+        while len(batch) > 1:
+            if batch[-1].settled:
+                _release(batch[-1], is_leader=False)
+                batch.pop()
+            else:
+                self.waiting.extendleft(map(batch.pop, (-1,)))
 
     def _abandon(self, pending: P, batch: list[P]) -> None:
         """Clean up after an interrupt of the caller. Its request must not stay in the queue or stay the leader."""
@@ -252,7 +240,7 @@ class GroupCommit(Generic[P]):
         return False
 
     def _await_release(self, pending: P) -> None:
-        """Wait until the leader that has taken ``pending`` promotes or answers it, unless the caller noticed that."""
+        """Wait until the leader that has taken ``pending`` releases it, unless the caller noticed its release."""
         if pending.is_leader is None and pending.latch is not None:
             pending.latch.acquire()
 
@@ -285,8 +273,9 @@ class CommitDelay(Generic[P]):
         self.others, self._commit_ms = requests - 1, 1000 * begun.age_seconds()
 
 
-def _wake(waiter: Pending) -> None:
-    """Wake the waiter. An interrupted thread may do it twice: the second time has no effect."""
+def _release(waiter: Pending, is_leader: bool) -> None:
+    """Wake the waiter. An interrupted leader may do it twice: the second time has no effect."""
+    waiter.is_leader = is_leader
     if waiter.latch is not None:
         with suppress(RuntimeError):  # the latch is open already
             waiter.latch.release()

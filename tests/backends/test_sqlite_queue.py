@@ -9,6 +9,7 @@ import pytest
 
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.backends.sqlite_queue import SqliteQueue
+from stratalog.errors import Corrupt
 from stratalog.limits import VISIBILITY_SECONDS_MAX
 from stratalog.ports.queue import Message
 from stratalog.testing.clock import ManualClock
@@ -128,3 +129,15 @@ def test_a_message_with_the_longest_visibility_timeout_stays_hidden(tmp_path: Pa
     queue.send("g", [b"1"])
     queue.receive(visibility_seconds=VISIBILITY_SECONDS_MAX)
     assert queue.receive() == []
+
+
+def test_a_group_whose_name_is_not_utf8_is_corrupt(tmp_path: Path) -> None:
+    path = tmp_path / "queue.sqlite"
+    database = SqliteDatabase(path, ManualClock())
+    database.queue.send("group", [b"1"])
+    database.close()
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE message_groups SET name = CAST(x'ff' AS TEXT)")
+    connection.close()
+    with pytest.raises(Corrupt, match="not UTF-8"):
+        SqliteDatabase(path, ManualClock()).queue.receive()

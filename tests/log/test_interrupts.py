@@ -14,14 +14,14 @@ from stratalog.group_commit import GroupCommit
 from stratalog.log import Entry, Log
 from stratalog.log.append import Appender, LogAppend
 from stratalog.log.conditional_append import ConditionalAppend
-from stratalog.log.pending_entry import PendingEntry, prepare_entry
+from stratalog.log.pending_entry import PendingEntry, draw_ids, prepare_entry
 from stratalog.ports.index import Write
 from tests.interrupts import Interrupter, ends_of
 from tests.log.helpers import Mishap, ScriptedIndex, data, event, lost_answer, new_log, scripted
 from tests.threads import join_all, start_all, until
 
 LEADING = (
-    *(Appender._serve, Appender._fill, Appender._run, GroupCommit.take, PendingEntry.settle),
+    *(Appender._serve, Appender._fill, Appender._run, GroupCommit.take, PendingEntry.settle, draw_ids),
     # `interrupt` records an interrupt. These tests cover no second interrupt during a call of `interrupt`.
     *(
         each

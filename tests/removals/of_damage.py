@@ -14,6 +14,7 @@ BACKED_UP = "tests/backups/test_damaged_items.py"
 OF_TWINS = f"{BACKED_UP}::test_a_damaged_dead_letter_of_a_record_is_a_failure_and_is_made_anew_from_its_twin"
 BODY_TYPES = "tests/backends/test_sqlite.py::test_a_body_of_another_type_is_damage_of_one_item"
 KEY_TYPES = "tests/backends/test_sqlite.py::test_a_sort_key_that_is_not_text_in_utf8_is_corrupt"
+GROUP_NAMES = "tests/backends/test_sqlite_queue.py::test_a_group_whose_name_is_not_utf8_is_corrupt"
 LOST_BLOBS = "tests/backups/test_lost_blobs.py"
 MAINTAINED = "tests/maintenance/test_maintain.py"
 SWEPT = f"{MAINTAINED}::test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps"
@@ -491,7 +492,23 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B850",
-        (Edit("src/stratalog/backends/sqlite.py", 'statement.replace("body", BODY_BYTES)', "statement"),),
+        (Edit("src/stratalog/backends/sqlite.py", 'statement.replace("body", BODY_OR_TYPE)', "statement"),),
+        (BODY_TYPES,),
+    ),
+    Removal(
+        "B850",
+        (Edit("src/stratalog/backends/sqlite.py", 'GET.replace("body", BODY_OR_TYPE)', "GET"),),
+        (BODY_TYPES,),
+    ),
+    Removal(
+        "B850",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite.py",
+                "    except UnicodeDecodeError:\n",
+                "    except ZeroDivisionError:\n",
+            ),
+        ),
         (BODY_TYPES,),
     ),
     Removal(
@@ -503,7 +520,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "            return exc\n        except ZeroDivisionError as exc:",
             ),
         ),
-        (BODY_TYPES,),
+        (GROUP_NAMES,),
     ),
     Removal(
         "B850",

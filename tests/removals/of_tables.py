@@ -52,8 +52,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 GROUP_COMMIT,
-                "            if not batch[position].settled:\n",
-                "            if False:\n",
+                "            if batch[-1].settled:\n",
+                "            if True:\n",
             ),
         ),
         (NOT_SENT,),

@@ -26,7 +26,7 @@ from tests.simulation.world_threads import ThreadWorld, interleaving
 __all__ = ["MUTANTS"]
 
 _offer = Newest.offer
-_wake = group_commit._wake
+_release = group_commit._release
 _load_state = snapshots.load_state
 _read = Log.read
 
@@ -77,9 +77,7 @@ def _fail_all(self: Any, batch: list[PendingEntry]) -> None:
 def _let_all_go(self: Any, batch: list[Any]) -> None:
     """Let waiters without an answer continue as if they had an answer."""
     while len(batch) > 1:
-        waiter = batch.pop()
-        waiter.is_leader = False
-        _wake(waiter)
+        _release(batch.pop(), is_leader=False)
 
 
 def _abandon_alone(self: Any, pending: Any, batch: list[Any]) -> None:

@@ -13,7 +13,7 @@ import apsw
 
 from stratalog.backends.item_rows import encoded_commit, item_of, key_of, page_statements, pages
 from stratalog.backends.row_blobs import BlobRow, RowBlobs, blob_rows, rows_bytes
-from stratalog.backends.sqlite_blobs import BODY_BYTES, SqliteBlobTable, store_blobs
+from stratalog.backends.sqlite_blobs import SqliteBlobTable, store_blobs
 from stratalog.backends.sqlite_file import LOG_BYTES, SqliteFile
 from stratalog.backends.sqlite_queue import SqliteQueue
 from stratalog.clock import Clock
@@ -29,7 +29,12 @@ GET = "SELECT body FROM items WHERE partition = ? AND sort = ?"
 REPLACE = "INSERT OR REPLACE INTO items VALUES (?, ?, ?)"
 DELETE = "DELETE FROM items WHERE partition = ? AND sort = ?"
 PAGES = page_statements("?")
-PAGES_OF_BYTES = {case: statement.replace("body", BODY_BYTES) for case, statement in PAGES.items()}
+
+# A damaged body may be text that is not UTF-8, which cannot be read. These statements read the type of a damaged body
+# in its place, so the item does not decode. They are slower.
+BODY_OR_TYPE = "CASE typeof(body) WHEN 'blob' THEN body ELSE typeof(body) END"
+GET_OF_DAMAGED = GET.replace("body", BODY_OR_TYPE)
+PAGES_OF_DAMAGED = {case: statement.replace("body", BODY_OR_TYPE) for case, statement in PAGES.items()}
 
 
 class SqliteDatabase:
@@ -93,7 +98,10 @@ class SqliteIndex:
         self._clock = clock
 
     def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
-        rows = self._file.read(GET, (partition, sort))
+        try:
+            rows = self._file.read(GET, (partition, sort))
+        except Corrupt:
+            rows = self._file.read(GET_OF_DAMAGED, (partition, sort))
         return item_of(partition, sort, rows[0][0]) if rows else None
 
     def query(
@@ -111,8 +119,8 @@ class SqliteIndex:
             case = (after is not None, before is not None, reverse)
             try:
                 return self._file.read(PAGES[case], (partition, *bounds, rows_max))
-            except Corrupt:  # perhaps a damaged body is text that is not UTF-8
-                return self._file.read(PAGES_OF_BYTES[case], (partition, *bounds, rows_max))
+            except Corrupt:
+                return self._file.read(PAGES_OF_DAMAGED[case], (partition, *bounds, rows_max))
 
         return chain.from_iterable(pages(read, partition, after, before, reverse, limit))
 
@@ -166,5 +174,8 @@ def _write_with_blobs(
 
 
 def _get(connection: apsw.Connection, partition: str, sort: str) -> Item | None:
-    rows: list[Any] = connection.execute(GET, (partition, sort)).fetchall()
+    try:
+        rows: list[Any] = connection.execute(GET, (partition, sort)).fetchall()
+    except UnicodeDecodeError:
+        rows = connection.execute(GET_OF_DAMAGED, (partition, sort)).fetchall()
     return item_of(partition, sort, rows[0][0]) if rows else None

@@ -17,7 +17,7 @@ from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.backends.sqlite_tables import BLOB_INSERTS
 from stratalog.clock import Clock
 
-__all__ = ["BODY_BYTES", "SqliteBlobTable", "store_blobs"]
+__all__ = ["SqliteBlobTable", "store_blobs"]
 
 BODY_BYTES = "CASE typeof(body) WHEN 'blob' THEN body END"
 """The SQL of a body, or NULL for a damaged body of another type than bytes. SQLite stores any type in any column."""

@@ -10,7 +10,7 @@ from typing import Any
 from stratalog.clock import Clock, id_from
 from stratalog.codec import encode
 from stratalog.errors import KeyReused, NotFound, OutcomeUnknown, Redacted
-from stratalog.group_commit import Latch, Pending
+from stratalog.group_commit import Latch
 from stratalog.keys import check_version
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.chain import SALT_BYTES, body_digest, link
@@ -45,7 +45,6 @@ class PendingEntry:
     error: BaseException | None = None
     latch: Latch | None = None
     is_leader: bool | None = None
-    following: Pending | None = None
     named = False
     snapshot: PreparedSnapshot | None = None
     write_id: str = ""
