@@ -332,7 +332,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B877",
+        "B860",
         (
             Edit(
                 "src/stratalog/server/connections.py",

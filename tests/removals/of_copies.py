@@ -271,7 +271,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{CLI_BACKUPS}::test_a_damaged_copy_of_a_blob_is_named_by_its_key",),
     ),
     Removal(
-        "B890",
+        "B862",
         (Edit("src/stratalog/cli/backups.py", '= "damaged in the store"', '= "not backed up"'),),
         (f"{CLI_BACKUPS}::test_a_part_that_a_backup_made_anew_is_damaged_in_the_store_and_not_missing_in_the_backup",),
     ),

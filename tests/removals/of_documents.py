@@ -622,7 +622,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/documents/test_state_cache.py::test_a_stale_state_is_loaded_again",),
     ),
     Removal(
-        "B876",
+        "B859",
         (
             Edit(HISTORY, " and state.binding(client) == binding\n", "\n"),
             Edit(

@@ -257,7 +257,7 @@ REMOVALS = (
         ("tests/test_urls.py::test_the_scheme_of_a_folder_may_have_capitals",),
     ),
     Removal(
-        "B880",
+        "B861",
         (Edit("src/stratalog/cli/plugins.py", "except (Exception, SystemExit) as exc:", "except Exception as exc:"),),
         ("tests/cli/test_plugins.py::test_a_broken_command_is_shown_as_broken_and_another_command_works",),
     ),

@@ -605,7 +605,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_committing.py::test_new_senders_can_send_after_the_idle_senders_were_collected",),
     ),
     Removal(
-        "B875",
+        "B858",
         (Edit(f"{TABLE}/queue_path.py", 'bound[0] if bound and bound[0].startswith(f"{GROUP}-") else GROUP', "GROUP"),),
         (f"{TESTS}/test_committing.py::test_a_client_continues_and_begins_anew_after_its_idle_group_was_collected",),
     ),

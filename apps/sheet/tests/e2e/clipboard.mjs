@@ -16,8 +16,8 @@ const select = (page, name) =>
   }, name);
 
 /**
- * Copy the selected cells, and return the clipboard's text and the texts of the cells in its HTML. Each try reads all of
- * the clipboard: between two reads, the engine may still write, and an item that was replaced has no types any more.
+ * Copy the selected cells, and return the clipboard's text and the texts of the cells in its HTML. Each try reads the
+ * whole clipboard, because the engine may replace its contents between two reads.
  */
 async function copied(page) {
   await putText(page, "");
