@@ -2,7 +2,8 @@
 
 All sides do the same work. The program prints two tables. For the first table, Stratalog, `eventsourcing` and UmaDB
 store events. For the second table, Stratalog and `prollytree` store a map of items with versions. The sides alternate,
-round by round, on one disk. A side whose package or server is not installed has no column.
+round by round, on one disk; only the `diff` of `prollytree` has its folder in memory. A side of UmaDB, `prollytree` or
+PostgreSQL that is not installed has no column.
 """
 
 from __future__ import annotations

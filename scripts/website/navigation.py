@@ -52,7 +52,16 @@ REFERENCE = [
     "formats/index",
     "GLOSSARY",
 ]
-PROJECT = ["comparisons", "benchmarks", "CONTRIBUTING", "SECURITY", "CHANGELOG", "decisions/index"]
+PROJECT = [
+    "comparisons",
+    "benchmarks",
+    "benchmarks-growth",
+    "benchmarks-peers",
+    "CONTRIBUTING",
+    "SECURITY",
+    "CHANGELOG",
+    "decisions/index",
+]
 APPENDIX = [
     "guarantees",
     "coverage",
