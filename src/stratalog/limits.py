@@ -218,7 +218,9 @@ ANSWER_BYTES_IN_FLIGHT_MAX = 96 * 1024 * 1024
 ANSWER_BYTES_OF_PRINCIPAL_MAX = 64 * 1024 * 1024
 # A response below this size does not count.
 ANSWER_BYTES_COUNTED_MIN = 64 * 1024
+# The levels of lists and objects in a body: those of a value, and those around it.
 REQUEST_DEPTH_MAX = JSON_DEPTH_MAX + 8
+# The longest wait for the next bytes of a body.
 REQUEST_SILENCE_SECONDS_MAX = 60
 # The times for which a server waits for a caller: for the head of a request, for the body, and for the next request.
 # The body has one more second for each `REQUEST_BODY_BYTES_PER_SECOND_MIN` bytes.

@@ -83,9 +83,8 @@ def list_histories(store: Store, kinds: Iterable[HistoryKind] = ("log", "record"
 def is_deleted(store: Store, history: HistoryName) -> bool:
     """Return whether a log that was listed, and is not found now, was deleted meanwhile.
 
-    Nothing removes a record from its directory.
-
-    The commit of a deletion removes the directory line. A log that is still listed is damaged.
+    The commit of a deletion removes the directory line, so a log that is still listed is damaged. Nothing removes a
+    record from its directory.
     """
     return history.kind == "log" and not _is_listed(store, history)
 
