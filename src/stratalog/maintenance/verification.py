@@ -139,7 +139,7 @@ def verify_history(
 def _verify_attempts(store: Store, history: HistoryName, upto: int | None, progress: Progress | None) -> HistoryReport:
     """Verify a log; again if another log has its name meanwhile, or the floor rose and no finding is certain.
 
-    Raises Corrupt for a damaged name record.
+    Raises Corrupt for a damaged name record, and VersionForgotten if no attempt was certain.
     """
     for _ in range(VERIFY_ATTEMPTS_MAX):
         prefix = live_prefix(store, history)

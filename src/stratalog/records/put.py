@@ -316,9 +316,10 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         if self._reserved is None:
             return
         answer = self._answer
-        if not self._doubts and not (isinstance(answer, Item) and answer.attributes.get("w") == self._write_id):
+        if self._doubts or (isinstance(answer, Item) and answer.attributes.get("w") == self._write_id):
+            self._reserved.confirm()
+        else:
             self._reserved.release()
-        self._reserved.confirm()
 
     def _note(self, planned: Planned) -> None:
         """Note that the plan is being sent."""
