@@ -90,7 +90,6 @@ POINTER_BYTES_MAX = 2048
 
 # An opened store keeps the states of this many documents in memory. It drops the least recently used document first.
 DOCUMENTS_HELD_MAX = 1000
-
 # An opened store caches decoded chunks of at most this total size for all its documents. It drops the least recently
 # used chunk first.
 CHUNK_CACHE_BYTES_MAX = 64 * 1024 * 1024
@@ -119,8 +118,7 @@ COOKIE_ORDER_AHEAD_SECONDS_MAX = 86_400
 
 # The queue path. After this many receives of a message the queue moves the message to the dead letters.
 QUEUE_RECEIVES_MAX = 10
-# The pushes of one document that wait in the queue, the size of one such push, and the messages that a worker has at a
-# time.
+# The pushes of one document that wait in the queue, the size of one push, and the messages that one worker has.
 QUEUED_PUSHES_MAX = 1000
 QUEUED_BYTES_MAX = 64 * 1024 * 1024
 WORKER_MESSAGES_MAX = 1000
@@ -147,15 +145,12 @@ VERIFY_ATTEMPTS_MAX = 5
 # A process waits this long for its turn at a shared file. Then it works without a turn, since a stopped process may
 # have the turn.
 TURN_WAIT_MS_MAX = 200
-
 # A put or a delete waits at most this long while another process renews or deletes the same blob's file. A stopped
 # process may hold the file's lock.
 FILE_LOCK_WAIT_MS_MAX = 10_000
-
 # A process that opens a store's database waits at most this long while another process opens the database. A stopped
 # process may hold the lock.
 OPENING_WAIT_MS_MAX = 10_000
-
 # `os.fork` waits at most this long until no other thread is inside a call of SQLite, since a disk may hang. After a
 # fork that did not wait for all threads, the child process cannot open a database.
 FORK_WAIT_MS_MAX = 10_000
@@ -192,6 +187,8 @@ SCRUB_CLOCKS_SECONDS_MAX = 86_400
 
 # HTTP: limits of one request and of one response.
 REQUEST_HEAD_BYTES_MAX = 16 * 1024
+TOKEN_BYTES_MAX = 8192
+REQUEST_DEPTH_MAX = JSON_DEPTH_MAX + 8
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 REQUEST_COMPRESSED_BYTES_MAX = 4 * 1024 * 1024
 REQUEST_RECORD_BYTES_MAX = 1024 * 1024 * 1024
@@ -223,13 +220,10 @@ ANSWER_BYTES_IN_FLIGHT_MAX = 96 * 1024 * 1024
 ANSWER_BYTES_OF_PRINCIPAL_MAX = 64 * 1024 * 1024
 # A response below this size does not count.
 ANSWER_BYTES_COUNTED_MIN = 64 * 1024
-# The levels of lists and objects in a body: those of a value, and those around it.
-REQUEST_DEPTH_MAX = JSON_DEPTH_MAX + 8
-# The longest wait for the next bytes of a body.
-REQUEST_SILENCE_SECONDS_MAX = 60
-# The times for which a server waits for a caller: for the head of a request, for the body, and for the next request.
-# The body has one more second for each `REQUEST_BODY_BYTES_PER_SECOND_MIN` bytes.
+# The times for which a server waits for a caller: for the head of a request, for the next bytes of a body, for the
+# whole body, and for the next request. The body has one more second for each `REQUEST_BODY_BYTES_PER_SECOND_MIN` bytes.
 REQUEST_HEAD_SECONDS_MAX = 10
+REQUEST_SILENCE_SECONDS_MAX = 60
 REQUEST_BODY_SECONDS_MAX = 60
 REQUEST_BODY_BYTES_PER_SECOND_MIN = 64 * 1024
 CONNECTION_IDLE_SECONDS_MAX = 5
@@ -284,11 +278,10 @@ ORGANISATION_SHARE_MAX = 0.5
 ADDRESS_SHARE_MAX = 0.25
 # The share of all connections that is reserved for requests, however many live connections there are.
 REQUESTS_RESERVED_SHARE = 0.25
-# At most this many writes of one document, log or record run or wait in a server's process.
-PUSHES_WAITING_MAX = 256
-# At most this many calls of one kind run or wait in a server's process. A call waits at most `CALL_WAIT_SECONDS_MAX`
-# for a thread.
+# At most `POOL_CALLS_MAX` calls of one kind, and `PUSHES_WAITING_MAX` writes of one document, log or record, run or
+# wait in a server's process. A call waits at most `CALL_WAIT_SECONDS_MAX` for a thread.
 POOL_CALLS_MAX = 1024
+PUSHES_WAITING_MAX = 256
 CALL_WAIT_SECONDS_MAX = 20
 # The threads for an application's checks of tokens and rights.
 IDENTITY_THREADS_MAX = 16
@@ -314,8 +307,6 @@ RATE_ORGANISATION_REQUESTS_PER_SECOND = 2000
 RATE_ORGANISATION_REQUESTS_BURST = 10_000
 # A process remembers the rates of this many callers of each kind.
 RATE_HOLDERS_MAX = 10_000
-# The longest token of a caller.
-TOKEN_BYTES_MAX = 8192
 # The keys of an issuer of web tokens. The limits are the time for which the keys are cached, the shortest time between
 # two fetches for unknown keys, the longest time of a fetch, and the largest size of the issuer's response.
 TOKEN_KEYS_SECONDS_MAX = 3600
