@@ -240,7 +240,7 @@ class GroupCommit(Generic[P]):
         return False
 
     def _await_release(self, pending: P) -> None:
-        """Wait until the leader that has taken ``pending`` releases it, unless the caller noticed its release."""
+        """Wait until the leader that has taken ``pending`` releases it. Return at once if it was released before."""
         if pending.is_leader is None and pending.latch is not None:
             pending.latch.acquire()
 

@@ -28,11 +28,11 @@ JSON_DEPTH_MAX = 64
 VALUE_BYTES_MAX = 64 * 1024 * 1024
 VALUE_INLINE_BYTES_MAX = 1024
 DOCUMENT_FIELDS_BYTES_MAX = 4096
+METADATA_BYTES_MAX = 1024
 # The size of all keys and values that one mutation writes to its entry. Each key counts `PATCH_ROW_BYTES` more, for the
 # other fields of its row.
 PATCH_BYTES_MAX = 56 * 1024 * 1024
 PATCH_ROW_BYTES = 24
-METADATA_BYTES_MAX = 1024
 
 # Index. These are DynamoDB's limits. Every backend enforces these limits, so a program that runs on one backend runs on
 # all backends.
@@ -54,10 +54,12 @@ POSTGRES_ANSWER_SECONDS_MAX = 90.0
 # one of its sessions ends.
 POOLER_ANSWER_SECONDS_MAX = 0.5
 
-# Blobs. A body above the part size is stored as parts and a manifest.
+# Blobs. A body above the part size is stored as parts and a manifest. By default a body that has at most
+# `BODY_INLINE_BYTES_MAX` once compressed is stored in its item.
 BLOB_KEY_BYTES_MAX = 1024
 BLOB_BYTES_MAX = 16 * 1024 * 1024
 BODY_PART_BYTES = 8 * 1024 * 1024
+BODY_INLINE_BYTES_MAX = 8 * 1024
 # If the index has its own database, a blob of at most `BLOB_ROW_BYTES_MAX` is a row of it. A larger blob would be no
 # faster as a row than as a file, and would delay other commits. `COMMIT_BLOB_BYTES_MAX` limits the total of the blobs
 # that are rows in one commit. Blobs outside a commit are written in slices of `BLOB_SLICE_BYTES`, so that a small
@@ -65,7 +67,6 @@ BODY_PART_BYTES = 8 * 1024 * 1024
 BLOB_ROW_BYTES_MAX = 64 * 1024
 COMMIT_BLOB_BYTES_MAX = 16 * 1024 * 1024
 BLOB_SLICE_BYTES = 256 * 1024
-BODY_INLINE_BYTES_MAX = 8 * 1024
 # An opened store remembers this many recently read or written blobs, so that a put of the same bytes need not read them
 # again.
 READS_REMEMBERED_MAX = 10_000
@@ -80,7 +81,7 @@ ENTRY_EVENTS_MAX = 10_000
 ENTRY_BYTES_MAX = 64 * 1024 * 1024
 FORK_DEPTH_MAX = 32
 
-# Records: the limits of one record, its marks and its upload.
+# Records: the limits of one record, its marks, its upload and its failures.
 RECORD_BYTES_MAX = 64 * 1024 * 1024 * 1024
 RECORD_MARKS_MAX = 32
 RECORD_UPLOAD_SECONDS_MAX = 24 * 3600
@@ -89,7 +90,6 @@ POINTER_BYTES_MAX = 2048
 
 # An opened store keeps the states of this many documents in memory. It drops the least recently used document first.
 DOCUMENTS_HELD_MAX = 1000
-
 # An opened store caches decoded chunks of at most this total size for all its documents. It drops the least recently
 # used chunk first.
 CHUNK_CACHE_BYTES_MAX = 64 * 1024 * 1024
@@ -103,20 +103,22 @@ BACKGROUND_OFFERS_MAX = 4
 # `Document.expire_clients` forgets at most this many clients in one entry.
 CLIENTS_COLLECTED_PER_ENTRY_MAX = 1000
 
-# Sync. A server applies a push in batches of at most this many mutations.
+# Sync. A server applies a push in batches of at most `MUTATIONS_PER_BATCH_MAX` mutations. A client holds at most
+# `PENDING_MUTATIONS_MAX` mutations.
+MUTATIONS_PER_PUSH_MAX = 20_000
 MUTATIONS_PER_BATCH_MAX = 1000
+PENDING_MUTATIONS_MAX = 10_000
 # A pull over more versions than this reports no rejections. Clients rely on this number, so it is part of the protocol.
 REJECTIONS_SHOWN_VERSIONS = 1000
-MUTATIONS_PER_PUSH_MAX = 20_000
 # A cookie contains the last mutation numbers of this many clients of its group: the most recently reported clients.
 COOKIE_CLIENTS_MAX = 200
 # A cookie's order is based on the time. If the order is further in the future than this limit, the server does not
 # raise the orders of other clients' cookies above it.
 COOKIE_ORDER_AHEAD_SECONDS_MAX = 86_400
-PENDING_MUTATIONS_MAX = 10_000
 
 # The queue path. After this many receives of a message the queue moves the message to the dead letters.
 QUEUE_RECEIVES_MAX = 10
+# The pushes of one document that wait in the queue, the size of one push, and the messages that one worker has.
 QUEUED_PUSHES_MAX = 1000
 QUEUED_BYTES_MAX = 64 * 1024 * 1024
 WORKER_MESSAGES_MAX = 1000
@@ -143,15 +145,12 @@ VERIFY_ATTEMPTS_MAX = 5
 # A process waits this long for its turn at a shared file. Then it works without a turn, since a stopped process may
 # have the turn.
 TURN_WAIT_MS_MAX = 200
-
 # A put or a delete waits at most this long while another process renews or deletes the same blob's file. A stopped
 # process may hold the file's lock.
 FILE_LOCK_WAIT_MS_MAX = 10_000
-
 # A process that opens a store's database waits at most this long while another process opens the database. A stopped
 # process may hold the lock.
 OPENING_WAIT_MS_MAX = 10_000
-
 # `os.fork` waits at most this long until no other thread is inside a call of SQLite, since a disk may hang. After a
 # fork that did not wait for all threads, the child process cannot open a database.
 FORK_WAIT_MS_MAX = 10_000
@@ -187,6 +186,9 @@ SCRUB_PROOF_SECONDS_MAX = 30 * 86_400
 SCRUB_CLOCKS_SECONDS_MAX = 86_400
 
 # HTTP: limits of one request and of one response.
+REQUEST_HEAD_BYTES_MAX = 16 * 1024
+TOKEN_BYTES_MAX = 8192
+REQUEST_DEPTH_MAX = JSON_DEPTH_MAX + 8
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 REQUEST_COMPRESSED_BYTES_MAX = 4 * 1024 * 1024
 REQUEST_RECORD_BYTES_MAX = 1024 * 1024 * 1024
@@ -218,12 +220,10 @@ ANSWER_BYTES_IN_FLIGHT_MAX = 96 * 1024 * 1024
 ANSWER_BYTES_OF_PRINCIPAL_MAX = 64 * 1024 * 1024
 # A response below this size does not count.
 ANSWER_BYTES_COUNTED_MIN = 64 * 1024
-REQUEST_DEPTH_MAX = JSON_DEPTH_MAX + 8
-REQUEST_SILENCE_SECONDS_MAX = 60
-# The times for which a server waits for a caller: for the head of a request, for the body, and for the next request.
-# The body has one more second for each `REQUEST_BODY_BYTES_PER_SECOND_MIN` bytes.
+# The times for which a server waits for a caller: for the head of a request, for the next bytes of a body, for the
+# whole body, and for the next request. The body has one more second for each `REQUEST_BODY_BYTES_PER_SECOND_MIN` bytes.
 REQUEST_HEAD_SECONDS_MAX = 10
-REQUEST_HEAD_BYTES_MAX = 16 * 1024
+REQUEST_SILENCE_SECONDS_MAX = 60
 REQUEST_BODY_SECONDS_MAX = 60
 REQUEST_BODY_BYTES_PER_SECOND_MIN = 64 * 1024
 CONNECTION_IDLE_SECONDS_MAX = 5
@@ -239,11 +239,12 @@ BODY_PIECE_BYTES = 128 * 1024
 BODY_THREADS_MAX = 4
 # The operating system may buffer this many unsent bytes of a response.
 ANSWER_UNSENT_BYTES_MAX = 128 * 1024
+# A page of a response has at most this many rows, or this many versions with their whole states.
 PAGE_ITEMS_MAX = 1000
+PAGE_STATES_MAX = 50
 # A request for the organisations with a document of one name examines at most this many organisations. The server calls
 # the application's access rules for each organisation.
 NAME_HOLDERS_MAX = 1000
-PAGE_STATES_MAX = 50
 # If the values of a pull have more bytes than this, the server starts its response before it has read all values.
 PULL_START_BYTES_MAX = 256 * 1024
 # A row is large if a response must read more bytes than this for it. At most `LARGE_ROWS_MAX` large rows are decoded
@@ -254,6 +255,7 @@ LARGE_ROWS_MAX = 2
 PAGE_BYTES_MAX = 4 * 1024 * 1024
 # The largest body of a snapshot that a request stores, and of a snapshot record.
 SNAPSHOT_BODY_BYTES_MAX = 256 * 1024
+# The requests and live connections of one process.
 CONNECTIONS_MAX = 10_000
 # File descriptors that are reserved for the store's files, for engines and for other services.
 DESCRIPTORS_RESERVED = 256
@@ -265,7 +267,9 @@ SETUPS_PER_TURN_MAX = 2
 DROPS_PER_TURN_MAX = 4
 PRINCIPAL_SOCKETS_PER_TURN_MAX = 1
 ADDRESS_SOCKETS_PER_TURN_MAX = 2
+# The pause after an error of the listening socket.
 ACCEPT_RETRY_SECONDS = 1
+# The shortest time between two log lines of one kind.
 LOG_LINE_SECONDS_MIN = 1
 # The share of a process's connections that one principal, organisation or address may use, and the share of its live
 # connections. The shares apply only if tokens are required.
@@ -274,11 +278,12 @@ ORGANISATION_SHARE_MAX = 0.5
 ADDRESS_SHARE_MAX = 0.25
 # The share of all connections that is reserved for requests, however many live connections there are.
 REQUESTS_RESERVED_SHARE = 0.25
-PUSHES_WAITING_MAX = 256
-# At most this many calls of one kind run or wait in a server's process. A call waits at most `CALL_WAIT_SECONDS_MAX`
-# for a thread.
+# At most `POOL_CALLS_MAX` calls of one kind, and `PUSHES_WAITING_MAX` writes of one document, log or record, run or
+# wait in a server's process. A call waits at most `CALL_WAIT_SECONDS_MAX` for a thread.
 POOL_CALLS_MAX = 1024
+PUSHES_WAITING_MAX = 256
 CALL_WAIT_SECONDS_MAX = 20
+# The threads for an application's checks of tokens and rights.
 IDENTITY_THREADS_MAX = 16
 # While other principals call and the process is busy, the threads of one caller may compute for an equal share of the
 # time. The share is at least `CALLER_COMPUTED_SHARE_MIN`. A caller may first exceed its share by a burst. Then the
@@ -294,13 +299,14 @@ CALLER_PAUSE_SECONDS_MAX = 5
 HEALTH_REPEATED_SECONDS_MAX = 0.1
 HEALTH_ANSWER_SECONDS_MAX = 0.05
 HEALTH_AGE_SECONDS_MAX = 10
+# The requests of one principal, or of one address if no principal is known.
 RATE_REQUESTS_PER_SECOND = 200
 RATE_REQUESTS_BURST = 1000
 # The requests to one organisation by all principals together: ten times the rate of one principal.
 RATE_ORGANISATION_REQUESTS_PER_SECOND = 2000
 RATE_ORGANISATION_REQUESTS_BURST = 10_000
+# A process remembers the rates of this many callers of each kind.
 RATE_HOLDERS_MAX = 10_000
-TOKEN_BYTES_MAX = 8192
 # The keys of an issuer of web tokens. The limits are the time for which the keys are cached, the shortest time between
 # two fetches for unknown keys, the longest time of a fetch, and the largest size of the issuer's response.
 TOKEN_KEYS_SECONDS_MAX = 3600
@@ -341,6 +347,7 @@ CREATION_STORED_BYTES = 1024
 # these lines.
 ACCESS_LINES_PER_SECOND = 2000
 SECURITY_LINES_PER_SECOND = 100
+# The lines that wait to be written to one of these logs, and the bytes of a path in a line.
 LOG_LINES_WAITING_MAX = 10_000
 AUDITED_PATH_BYTES_MAX = 512
 
@@ -350,6 +357,7 @@ LIVE_MESSAGE_BYTES_MAX = 4096
 LIVE_CLOSE_SECONDS_MAX = 10
 # If tokens are required, a live connection that opened without a token must send one within this time.
 LIVE_HELLO_SECONDS_MAX = 10
+# The size of one connection's presence, and the number of a document's connections that show their presence.
 PRESENCE_BYTES_MAX = 1024
 PRESENCE_CONNECTIONS_MAX = 200
 # A document shows the presence of at most this many connections of one principal.

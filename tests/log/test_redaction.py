@@ -8,17 +8,20 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from stratalog.clock import Observation
 from stratalog.codec import encode, sha256
-from stratalog.errors import ContentionError, NotFound, Redacted, RedactionRefused, VersionForgotten
+from stratalog.errors import ContentionError, Corrupt, NotFound, Redacted, RedactionRefused, VersionForgotten
 from stratalog.keys import entries_partition, number
 from stratalog.log import Log, create_log, fork_log, open_log
+from stratalog.log.archive import open_archive, pack_archive
+from stratalog.log.bodies import write_body
 from stratalog.log.chain import body_digest
 from stratalog.log.names import name_put, require_name
 from stratalog.log.redaction import erase_entry
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
-from stratalog.log.segments import segment_holding
+from stratalog.log.segments import segment_change, segment_holding
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.verification import verify_log
 from stratalog.ports.index import Write
@@ -265,3 +268,18 @@ def test_erasing_a_forgotten_entry_raises_version_forgotten() -> None:
     raise_floor(log, 6)
     with pytest.raises(VersionForgotten):
         erase_entry(log.environment, log.record, 3)
+
+
+def test_a_redaction_in_an_archive_that_lacks_a_version_erases_only_its_own_version() -> None:
+    log = grown()
+    archive_segments(log)
+    segment = segment_holding(log.environment.index, log.record.prefix, 1)
+    assert segment is not None
+    items = open_archive(log.environment, log.record.prefix, log.record.owner, segment)
+    body = pack_archive([items[0], *items[2:]])
+    ref = write_body(log.environment.blobs, f"{log.record.owner}/archive", body)
+    log.environment.index.commit([segment_change(log.record.prefix, structs.replace(segment, archive=ref))])
+    with pytest.raises(Corrupt, match="an archive lacks a version"):
+        log.redact(2)
+    log.redact(3)
+    assert [bool(other(log).entry(version).redacted) for version in (1, 3, 4)] == [False, True, False]

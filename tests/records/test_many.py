@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stratalog.errors import ConditionFailed, Invalid, LimitExceeded, NotFound, OutcomeUnknown, Unavailable
+import stratalog
+from stratalog.errors import ConditionFailed, Corrupt, Invalid, LimitExceeded, NotFound, OutcomeUnknown, Unavailable
+from stratalog.keys import number
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.ports.index import Put, Write
 from stratalog.records import NewBody
@@ -204,3 +208,14 @@ def test_the_failures_of_a_record_can_be_read(world: World) -> None:
     counted = world.records.fail("b1", "bad", pointer="inbox/7")
     assert world.records.failure("b1") == counted
     assert not counted.dead
+
+
+def test_a_damaged_version_of_one_record_does_not_stop_the_rest_of_its_batch(tmp_path: Path) -> None:
+    with stratalog.open(tmp_path) as store, stratalog.open(tmp_path) as other:
+        records = store.records("acme")
+        records.put("b0000", b"old")
+        other.records("acme").put("b0000", b"new")  # the first handle knows version 1 only
+        with closing(apsw.Connection(str(tmp_path / "index.sqlite"))) as file:
+            file.execute("UPDATE items SET body = ? WHERE sort = ?", (b"\xc1", number(2)))
+        stored = list(records.put_many(bodies(2)))
+    assert [(one.new, type(one.error)) for one in stored] == [(False, Corrupt), (True, type(None))]

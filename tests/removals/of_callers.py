@@ -318,6 +318,19 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/server/test_live_right.py::test_a_right_ends_when_its_token_expires_and_not_a_heartbeat_later",),
     ),
     Removal(
+        "B982",
+        (
+            Edit(
+                LIVE_RIGHT,
+                "            principal = await authentication.identify(",
+                "            principal = self.principal = await authentication.identify(",
+            ),
+        ),
+        (
+            f"{OF_LIVE_RIGHT}::test_a_changed_principal_ends_the_connection_even_if_its_right_could_first_not_be_checked",
+        ),
+    ),
+    Removal(
         "B843",
         (Edit("src/stratalog/server/web_server.py", "is_late = not was_late and", "is_late = False and"),),
         (

@@ -505,4 +505,17 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("src/stratalog/log/contention.py", "BACKOFF_GROWTH = 2.0\n", "BACKOFF_GROWTH = 1.0\n"),),
         ("tests/log/test_contention.py::test_64_writers_that_do_not_pause_waste_under_two_puts_per_commit",),
     ),
+    Removal(
+        "B980",
+        (
+            Edit(
+                "src/stratalog/log/redaction.py",
+                "    position = _position(items, record, version)\n",
+                "    position = version - segment.first\n",
+            ),
+        ),
+        (
+            "tests/log/test_redaction.py::test_a_redaction_in_an_archive_that_lacks_a_version_erases_only_its_own_version",
+        ),
+    ),
 )

@@ -180,4 +180,15 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{BESIDE_PRUNES}::test_a_record_that_is_put_during_an_undeletion_is_not_forgotten",),
     ),
+    Removal(
+        "B981",
+        (
+            Edit(
+                "src/stratalog/records/batch.py",
+                "(ConditionFailed, Corrupt, Unavailable)",
+                "(ConditionFailed, Unavailable)",
+            ),
+        ),
+        ("tests/records/test_many.py::test_a_damaged_version_of_one_record_does_not_stop_the_rest_of_its_batch",),
+    ),
 )

@@ -30,6 +30,7 @@ class Rules:
         self.principals: dict[str, Principal] = {"ada": Principal(id="u-ada")}
         self.may_read = True
         self.is_away = False
+        self.cannot_decide = False
 
     def authenticate(self, token: str) -> Principal | None:
         if self.is_away:
@@ -37,6 +38,8 @@ class Rules:
         return self.principals.get(token)
 
     def authorize(self, principal: Principal, action: str, organisation: str, name: str) -> bool:
+        if self.cannot_decide:
+            raise Unavailable("no rights")
         return self.may_read
 
     def application(self, heartbeat_seconds: float) -> Application:
@@ -135,6 +138,18 @@ def test_a_live_connection_stays_open_while_its_right_cannot_be_checked() -> Non
     clock.sleep(20)
     assert again(right) is None
     rules.is_away = False
+    clock.sleep(20)
+    assert again(right) is not None
+
+
+def test_a_changed_principal_ends_the_connection_even_if_its_right_could_first_not_be_checked() -> None:
+    rules, clock = Rules(), ManualClock()
+    right, _ = asked(rules, clock)
+    rules.principals["ada"] = Principal(id="u-eve")
+    rules.cannot_decide = True
+    clock.sleep(20)
+    assert again(right) is None
+    rules.cannot_decide = False
     clock.sleep(20)
     assert again(right) is not None
 

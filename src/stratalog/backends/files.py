@@ -39,7 +39,7 @@ __all__ = ["FileBlobs"]
 
 # No key component starts with a dot, so the folders `NEW` and `ASIDE` never clash with a key.
 NEW = ".new"
-# To delete a blob, earlier versions of Stratalog moved its file to this folder, and then compared the stamp.
+# To delete a blob, Stratalog before 0.1.0 moved its file to this folder, and then compared the stamp.
 ASIDE = ".aside"
 DIGITS = 64
 KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
@@ -250,7 +250,7 @@ class FileBlobs:
             fcntl.flock(file, fcntl.LOCK_UN)
 
     def _put_back(self) -> None:
-        """Put back the files that an earlier version of Stratalog moved to `ASIDE` before it crashed.
+        """Put back the files that a Stratalog before 0.1.0 moved to `ASIDE` before it crashed.
 
         A put may have renewed such a file before the move, so the file must not be lost. A link keeps the generation
         and does not replace a blob that was put since.

@@ -39,7 +39,6 @@ class PostgresAnnouncements:
 
     def __init__(self, connections: PostgresConnections, schema: str, clock: Clock) -> None:
         self._connections = connections
-        self._clock = clock
         # A channel's name has at most 63 bytes, and so has the schema's name. So the channel's name contains a hash.
         self._channel = f"stratalog_{sha256(schema.encode()).hex()[:32]}"
         self._own = new_id(clock)

@@ -330,6 +330,10 @@ def _life_of(record: NameRecord | None) -> tuple[str, int] | None:
 
 
 def _is_of_a_log(key: str) -> bool:
+    """Return whether a row has a log's checkpoint, name lines or name record, its items or blobs, or deleted logs.
+
+    Only the prefix of a log contains `@`.
+    """
     if key.startswith((f"{HISTORY_ROW}log/", f"{ITEMS_ROW}!names/")):
         return True
     if key.startswith(HISTORY_ROW):

@@ -141,15 +141,11 @@ def pack_rows(items: Iterable[Item], write: Write) -> bytes:
             packs.append(Pack(item.sort, write(encode(open_pack))))
             open_pack, size = [], 0
     if not packs and size <= ROW_INLINE_BYTES_MAX:
-        return _encode_row(BackupRow(items=tuple(open_pack)))
+        return encode(BackupRow(items=tuple(open_pack)))
     if open_pack:
         packs.append(Pack(open_pack[-1][0], write(encode(open_pack))))
-    row = _encode_row(BackupRow(packs=tuple(packs)))
-    return row if len(row) <= ROW_INLINE_BYTES_MAX else _encode_row(BackupRow(listed=write(encode(packs))))
-
-
-def _encode_row(row: BackupRow) -> bytes:
-    return encode(row)
+    row = encode(BackupRow(packs=tuple(packs)))
+    return row if len(row) <= ROW_INLINE_BYTES_MAX else encode(BackupRow(listed=write(encode(packs))))
 
 
 def decode_row(body: bytes) -> BackupRow:

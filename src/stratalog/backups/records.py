@@ -48,7 +48,6 @@ class RecordsBackup:
     ) -> None:
         """``step`` is called after each record."""
         self._step = step
-        self._environment = environment
         self._index = environment.index
         self._catalogue = catalogue
         self._organisation = organisation

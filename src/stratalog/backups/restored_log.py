@@ -49,11 +49,11 @@ def restore_log(
     the copy has the old name.
 
     Raises NotFound if the backup has no such log, Redacted if its document has no state at its last version, so that
-    nobody could open the copy, and Corrupt if the backup is damaged. Raises Conflict if
-    ``new_name`` is in use, or if a sweep removed the unfinished copy. Raises LimitExceeded if the restoration took
-    longer than `UNKNOWN_OWNER_SECONDS_MAX`. After these errors, or a crash before the last commit, no name record leads
-    to the copied items. The sweep deletes these items and their blobs once `UNKNOWN_OWNER_SECONDS_MAX` and then the
-    grace are over. After OutcomeUnknown the log may be restored.
+    nobody could open the copy, and Corrupt if the backup is damaged. Raises Conflict if ``new_name`` is in use, or if a
+    sweep removed the unfinished copy. Raises LimitExceeded if the restoration took longer than
+    `UNKNOWN_OWNER_SECONDS_MAX`. After these errors, or a crash before the last commit, no name record leads to the
+    copied items. The sweep deletes these items and their blobs once `UNKNOWN_OWNER_SECONDS_MAX` and then the grace are
+    over. After OutcomeUnknown the log may be restored.
     """
     record = require_name(backup.environment.index, organisation, name)
     if record.kind == "document" and record.redacted:

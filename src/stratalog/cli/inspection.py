@@ -27,7 +27,7 @@ from stratalog.maintenance.repair import RepairReport, RepairResults, repair_his
 from stratalog.maintenance.verification import HistoryName, is_deleted
 from stratalog.store import Store
 
-__all__ = ["VerificationResults", "inspect_histories", "reports_of", "show_repair", "shown_results"]
+__all__ = ["VerificationResults", "inspect_histories", "reports_of", "show_repair", "shown_results", "title"]
 
 R = TypeVar("R")
 
@@ -86,6 +86,11 @@ def shown_results(session: Session) -> Iterator[VerificationResults]:
         raise Failed(code)
 
 
+def title(history: HistoryName) -> str:
+    """Return a history's name as it is typed: ORGANISATION/NAME."""
+    return f"{history.organisation}/{history.name}"
+
+
 def inspect_histories(
     session: Session, histories: Iterable[HistoryName], upto: int | None, resume: Path | None, *, of_store: bool
 ) -> None:
@@ -137,9 +142,8 @@ def reports_of(
     """
     store = session.open()
     for history in histories:
-        name = f"{history.organisation}/{history.name}"
         try:
-            with progress(f"verifying {name}", None) as step:
+            with progress(f"verifying {title(history)}", None) as step:
                 report = read(store, history, upto, step)
         except VersionForgotten as exc:
             _add_unread(session, history, exc, results)
@@ -151,7 +155,7 @@ def reports_of(
 
 
 def _add_unread(session: Session, history: HistoryName, error: VersionForgotten, results: VerificationResults) -> None:
-    name = f"{history.organisation}/{history.name}"
+    name = title(history)
     if session.json:
         print_json({"name": name, "kind": history.kind, "verified": False, "reason": error.message})
     else:
@@ -212,8 +216,7 @@ def _counted(histories: Iterable[HistoryName], step: Callable[[int], None]) -> I
 
 
 def _plain_result(history: HistoryName, damages: Sequence[StoredDamage]) -> dict[str, Any]:
-    name = f"{history.organisation}/{history.name}"
-    return {"name": name, "kind": history.kind, "verified": not damages, "damages": damages}
+    return {"name": title(history), "kind": history.kind, "verified": not damages, "damages": damages}
 
 
 def _plain(report: HistoryInspection) -> dict[str, Any]:
@@ -228,7 +231,7 @@ def _plain(report: HistoryInspection) -> dict[str, Any]:
 
 
 def _row(report: HistoryInspection) -> list[str]:
-    name = f"{report.history.organisation}/{report.history.name}"
+    name = title(report.history)
     if report.damages:
         count = len(report.damages)
         return [click.style("FAILED", fg="red"), name, f"{count} damaged object{'s' if count > 1 else ''}"]

@@ -47,6 +47,7 @@ FAILED = 1
 USAGE = 2
 MISSING = 3
 CONFLICT = 4
+UNREACHABLE = 5
 DAMAGED = 6
 NOT_PROVABLE = 7
 CONTRADICTED = 8
@@ -56,7 +57,7 @@ EXIT_CODES: dict[int, str] = {
     USAGE: "the command or its input is not valid",
     MISSING: "not found: it does not exist, or it is no longer kept",
     CONFLICT: "a conflict with the stored state",
-    5: "the store could not be reached, or its response was lost",
+    UNREACHABLE: "the store could not be reached, or its response was lost",
     DAMAGED: "stored bytes are damaged",
     NOT_PROVABLE: "a checkpoint cannot be proven, since the versions up to it are forgotten",
     CONTRADICTED: "a checkpoint is contradicted: the store holds another history",
@@ -66,9 +67,9 @@ _CODES: tuple[tuple[type[StratalogError], int], ...] = (
     (Conflict, CONFLICT),
     (Invalid, USAGE),
     (LimitExceeded, USAGE),
-    (Unavailable, 5),
-    (OutcomeUnknown, 5),
-    (Closed, 5),
+    (Unavailable, UNREACHABLE),
+    (OutcomeUnknown, UNREACHABLE),
+    (Closed, UNREACHABLE),
     (Corrupt, DAMAGED),
 )
 _EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
@@ -142,6 +143,7 @@ class Program(CommandGroup):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         arguments = list(sys.argv[1:] if args is None else args)
+        as_json = "--json" in arguments
         options["standalone_mode"] = False
         try:
             with _private_files(), _escaped_output():
@@ -149,19 +151,19 @@ class Program(CommandGroup):
         except Failed as exc:
             code = exc.code
             if isinstance(exc.__cause__, StratalogError):
-                _report_error("--json" in arguments, code, exc.__cause__)
+                _report_error(as_json, code, exc.__cause__)
         except click.UsageError as exc:
-            code = _report("--json" in arguments, USAGE, "usage", _usage_text(exc), {})
+            code = _report(as_json, USAGE, "usage", _usage_text(exc), {})
         except click.ClickException as exc:
-            code = _report("--json" in arguments, USAGE, "usage", exc.format_message(), {})
+            code = _report(as_json, USAGE, "usage", exc.format_message(), {})
         except click.Abort:
-            code = _report("--json" in arguments, FAILED, "aborted", "aborted", {})
+            code = _report(as_json, FAILED, "aborted", "aborted", {})
         except StratalogError as exc:
-            code = _report_error("--json" in arguments, _code(exc), exc)
+            code = _report_error(as_json, _code(exc), exc)
         except OSError as exc:
             # The library turns an OSError of the store into its own errors, so this error concerns a file of the user.
             text = f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror or str(exc)
-            code = _report("--json" in arguments, USAGE, "usage", text, {})
+            code = _report(as_json, USAGE, "usage", text, {})
         sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -58,18 +58,18 @@ def work(
     APPLICATION is the served application: a short name, or MODULE:NAME. Several workers may share a store. Each worker
     is a process of its own.
     """
-    server = _module("stratalog.worker.worker")
+    module = _module("stratalog.worker.worker")
     store = _opened(session, application)
-    settings = session.settings.over("worker", server.WorkerSettings())
+    settings = session.settings.over("worker", module.WorkerSettings())
     if visibility is not None:
         settings = structs.replace(settings, visibility_seconds=visibility)
     if metrics_port is not None:
         metrics_port = _serve_metrics(store, metrics_port)
     with ThreadPoolExecutor(THREADS_ASIDE, thread_name_prefix="stratalog-aside") as aside:
-        worker = server.Worker(store, settings, _report_failure, aside)
+        worker = module.Worker(store, settings, _report_failure, aside)
         _announce(session, metrics_port)
         heartbeat_seconds = settings.visibility_seconds / HEARTBEATS_PER_TIMEOUT
-        with _stopped_by_signals(worker), server.heartbeats(worker, heartbeat_seconds):
+        with _stopped_by_signals(worker), module.heartbeats(worker, heartbeat_seconds):
             worker.run(drain=drain)
     done = dict(sorted(worker.counts.items()))
     session.answer(done, ", ".join(f"{count} {name}" for name, count in done.items()) or "no message was delivered")
@@ -104,12 +104,12 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str |
         raise click.UsageError("name the letters to redrive, or give --all")
     if args is not None and len(letters) != 1:
         raise click.UsageError("--args needs exactly one letter")
-    server = _module("stratalog.worker.dead_letters")
+    module = _module("stratalog.worker.dead_letters")
     store = _opened(session, application)
     if args is not None:
-        letters = (server.edit_letter(store, letters[0], from_json(args)),)
+        letters = (module.edit_letter(store, letters[0], from_json(args)),)
     letter, failed = "", False
-    for letter, result in server.redrive_all(store) if every else server.redrive_each(store, letters):
+    for letter, result in module.redrive_all(store) if every else module.redrive_each(store, letters):
         if isinstance(result, StratalogError):
             failed = True
             _say(session, {"letter": letter, "error": str(result)}, f"{letter}  {click.style(str(result), fg='red')}")

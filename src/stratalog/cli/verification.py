@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from stratalog.cli.files import read_text
-from stratalog.cli.inspection import inspect_histories, reports_of, show_repair, shown_results
+from stratalog.cli.inspection import inspect_histories, reports_of, show_repair, shown_results, title
 from stratalog.cli.naming import split_name
 from stratalog.cli.output import note, print_json, progress
 from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, NOT_PROVABLE
@@ -274,11 +274,6 @@ def chosen_histories(store: Store, names: tuple[str, ...], records: tuple[str, .
         yield HistoryName("log", *split_name(name))
     for name in records:
         yield HistoryName("record", *split_name(name))
-
-
-def title(history: HistoryName) -> str:
-    """Return a history's name as it is typed: ORGANISATION/NAME."""
-    return f"{history.organisation}/{history.name}"
 
 
 def _plain(report: HistoryReport) -> dict[str, object]:

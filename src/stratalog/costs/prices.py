@@ -31,7 +31,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All prices that the estimates need."""
+    """The prices of a deployment's services. The estimates omit WebSockets, logs and transfer."""
 
     dynamodb_write_units: Price
     dynamodb_read_units: Price

@@ -66,9 +66,9 @@ class Trial:
     def __init__(self, settings: LogSettings | None = None) -> None:
         self.clock = StandingClock()
         self.meter = Meter()
-        self._settings = settings
-        # Run background tasks at once, so that the meter counts their requests, and in the same order each time.
         self.store = open_store("memory:", settings=settings, clock=self.clock, meter=self.meter)
+        # The new handle runs background tasks at once, so that the meter counts their requests in the same order each
+        # time.
         self.store = self.reopened()
 
     def spent(self, work: Callable[[], object]) -> Units:

@@ -348,7 +348,7 @@ class Document:
         return self._snapshots.take(version)
 
     def archive(self, upto: int | None = None, *, report: Report = quiet) -> int:
-        """Move sealed segments that end at or below ``upto`` to blobs, as `archive_segments` does for any log."""
+        """Move sealed segments that end at or below ``upto`` to blobs like `archive_segments`; return their number."""
         return archive_segments(self.log, upto, report=report)
 
     def forget_below(self, version: int, *, progress: Callable[[int], None] | None = None) -> int:

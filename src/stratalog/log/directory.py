@@ -33,6 +33,8 @@ __all__ = [
     "StoredNameLine",
     "directory_delete",
     "directory_put",
+    "is_listed",
+    "line_partition",
     "list_directory",
     "list_ids",
     "list_organisations",
@@ -73,12 +75,12 @@ class StoredNameLine(msgspec.Struct, frozen=True, gc=False):
 def directory_put(organisation: str, shelf: str, id: str, kind: str, created_ms: int) -> Put:
     """Return the write that adds ``id`` to a shelf: the list of logs (`LOGS`) or of records (`RECORDS`)."""
     attributes: dict[str, Attribute] = {"k": kind, "c": created_ms}
-    return Put(Item(_partition(organisation, shelf, id), id_sort(id), attributes))
+    return Put(Item(line_partition(organisation, shelf, id), id_sort(id), attributes))
 
 
 def directory_delete(organisation: str, shelf: str, id: str) -> Delete:
     """Return the write that removes ``id`` from its shelf."""
-    return Delete(_partition(organisation, shelf, id), id_sort(id))
+    return Delete(line_partition(organisation, shelf, id), id_sort(id))
 
 
 def list_directory(
@@ -94,7 +96,7 @@ def list_directory(
         for shard in range(SHARDS[shelf])
     ]
     # The queries exclude their start, but the prefix itself may be an id.
-    own = index.get(_partition(organisation, shelf, prefix), prefix) if prefix > after else None
+    own = index.get(line_partition(organisation, shelf, prefix), prefix) if prefix > after else None
     for item in chain([own] if own else (), heapq.merge(*shards, key=lambda item: item.sort)):
         line = read_attributes(item, StoredLine, "a line of a directory")
         yield Listing(item.sort, line.k, line.c)
@@ -103,7 +105,7 @@ def list_directory(
 def is_listed(index: Index, organisation: str, shelf: str, id: str) -> bool:
     """Return whether a shelf has a line of ``id``. A damaged line lists its log or record too."""
     try:
-        return index.get(_partition(organisation, shelf, id), id_sort(id)) is not None
+        return index.get(line_partition(organisation, shelf, id), id_sort(id)) is not None
     except Corrupt:
         return True
 
@@ -182,5 +184,6 @@ def _end(prefix: str) -> str | None:
     return start[:-1] + chr(0xE000 if following == 0xD800 else following)
 
 
-def _partition(organisation: str, shelf: str, id: str) -> str:
+def line_partition(organisation: str, shelf: str, id: str) -> str:
+    """Return the partition of a shelf that has the line of ``id``: for records, one of several shards."""
     return directory_partition(organisation, shelf, sha256(id.encode())[0] % SHARDS[shelf])

@@ -27,7 +27,7 @@ floor_rank = attrgetter("version")
 
 
 def read_log_floor(index: Index, record: NameRecord) -> LogFloor:
-    """Return the oldest version of a log after which every entry is kept.
+    """Return the floor of a log. Every entry above it is kept.
 
     Reads the name record of each ancestor that has versions above the floor found so far. An ancestor's
     floor counts only if it lies in the versions that the ancestor itself stores for the log.

@@ -254,7 +254,8 @@ class Log:
         After the call the entry has ``redacted`` set and no events. The call deletes the app snapshots of this and
         later versions, and returns the versions of these snapshots. Works only on logs of the kind ``log``; for a
         document use `stratalog.redact`. Raises RedactionRefused (nothing was written), NotFound, VersionForgotten.
-        Raises ContentionError, Unavailable or OutcomeUnknown: the entry may be erased, and the next call resumes.
+        Raises ContentionError, Corrupt, Unavailable or OutcomeUnknown: the entry may be erased, and the next call
+        resumes.
         """
         self.check_redactable(version)
         return redact_entry(self.environment, self.record, version)

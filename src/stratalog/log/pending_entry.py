@@ -186,9 +186,9 @@ def prepare_entry(
 def draw_ids(clock: Clock, batch: Sequence[PendingEntry]) -> None:
     """Draw the salts and the write ids that the callers have not chosen, by one call for random bytes.
 
-    Each call enters the kernel and gives the interpreter to another thread. If each of 32 threads made a call of its
-    own, each would wait twice for the interpreter. The bytes are drawn for these entries only. Bytes that were kept for
-    later entries would be used twice, by a process and its fork or by two machines resumed from one image.
+    Each call enters the kernel and gives the interpreter to another thread. With a call for each entry, each thread
+    would wait for the interpreter once more. The bytes are drawn for these entries only. Bytes that were kept for later
+    entries would be used twice, by a process and its fork or by two machines resumed from one image.
 
     An entry that has its digest keeps its ids. The digest is set last, since the next leader repeats an interrupted
     call.

@@ -153,8 +153,8 @@ class Reader:
     def _stored_item(self, version: int) -> Item:
         """Return the item of an entry, wherever it is stored now.
 
-        Retries, since a segment may be freed between two reads. Raises Unavailable if the last try took too long: a
-        freed position may contain an orphaned write.
+        Retries, since a segment may be freed between two reads. Raises NotFound for a missing item. Raises Unavailable
+        if the last try took too long: a freed position may contain an orphaned write.
         """
         late = True
         for _ in range(LOOKS_MAX):

@@ -11,7 +11,15 @@ from typing import Any
 import msgspec
 
 from stratalog.codec import encode, sha256
-from stratalog.errors import ConditionFailed, Conflict, ContentionError, NotFound, RedactionRefused, VersionForgotten
+from stratalog.errors import (
+    ConditionFailed,
+    Conflict,
+    ContentionError,
+    Corrupt,
+    NotFound,
+    RedactionRefused,
+    VersionForgotten,
+)
 from stratalog.keys import entries_partition, number, snapshots_partition
 from stratalog.log.archive import open_archive, pack_archive
 from stratalog.log.blob_batch import BlobBatch
@@ -34,8 +42,8 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
     Return the versions of the deleted snapshots.
 
     The caller has called `check_redactable`. Erasing an entry again is harmless. Raises RedactionRefused,
-    VersionForgotten. Raises ContentionError, Unavailable or OutcomeUnknown: the entry may be erased and snapshots may
-    be deleted, and the next call resumes.
+    VersionForgotten. Raises ContentionError, Corrupt, Unavailable or OutcomeUnknown: the entry may be erased and
+    snapshots may be deleted, and the next call resumes.
     """
     if record.kind != "log":
         raise RedactionRefused(
@@ -95,7 +103,7 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
     commit also changes the name record. A fork does the same, so of an erasure and a concurrent fork one commit fails.
 
     Raises ConditionFailed if one of the checks does not hold, RedactionRefused for a fork, VersionForgotten,
-    ContentionError.
+    ContentionError, and Corrupt if the entry or its archive is damaged.
     """
     retry = environment.retry()
     while (lost := _erase(environment, record, version, checks)) is not None:
@@ -166,7 +174,7 @@ def _without(
 ) -> Segment | None:
     """Return the segment with a new archive, in which the entry is erased; None if it is erased already."""
     items = open_archive(environment, record.prefix, record.owner, segment)
-    position = version - segment.first
+    position = _position(items, record, version)
     if "d" in items[position].attributes:
         return None
     items[position] = _erased(environment, record, items[position])
@@ -174,12 +182,21 @@ def _without(
     return msgspec.structs.replace(segment, archive=archive)
 
 
+def _position(items: Sequence[Item], record: NameRecord, version: int) -> int:
+    """Return the position of a version in an archive, which may be damaged: it may lack an earlier version."""
+    sort = number(version)
+    for position, item in enumerate(items):
+        if item.sort == sort:
+            return position
+    raise Corrupt("an archive lacks a version", prefix=record.prefix, version=version)
+
+
 def _is_erased(environment: Environment, record: NameRecord, version: int) -> bool:
     attributes: Any = None
     segment = segment_holding(environment.index, record.prefix, version)
     if segment is not None and segment.archive is not None:
         items = open_archive(environment, record.prefix, record.owner, segment)
-        attributes = items[version - segment.first].attributes
+        attributes = items[_position(items, record, version)].attributes
     elif segment is not None:
         item = environment.index.get(entries_partition(record.prefix, segment.first), number(version))
         attributes = item.attributes if item else None

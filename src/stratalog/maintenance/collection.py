@@ -250,9 +250,8 @@ class _Collection:
         if self._is_strict:
             raise error
         self._failures.append(MaintenanceFailure.of(owner, error))
-        self._work = CollectionProgress(
-            after=f"{owner}0"
-        )  # after every key of the owner, since `0` sorts directly after `/`
+        # Continue after every key of the owner: `0` sorts directly after `/`.
+        self._work = CollectionProgress(after=f"{owner}0")
         self._next = None
 
     def _mark(self, work: CollectionProgress) -> None:
@@ -366,7 +365,7 @@ class _Collection:
 
 def _is_old(now_ms: int, modified_ms: int) -> bool:
     """Return whether the blob is so old that no commit in flight can refer to it."""
-    return now_ms - modified_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
+    return now_ms - modified_ms > OLD_SECONDS * 1000
 
 
 def _owner_of(key: str) -> str:

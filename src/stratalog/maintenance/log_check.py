@@ -87,7 +87,7 @@ class LogCheck:
         self._check_segments(segments)
         self._check_directory()
         self._check_family()
-        self._check_hashes(report.start, report.version)
+        self._check_hashes(report.version)
         return report
 
     def check_app_snapshots(self) -> None:
@@ -358,7 +358,7 @@ class LogCheck:
             key = item_key(item.partition, item.sort)
             self._damages.add("pin", key, "contradicts", "no live fork names the pinned version")
 
-    def _check_hashes(self, start: int, version: int) -> None:
+    def _check_hashes(self, version: int) -> None:
         """Compare the hashes in snapshots and projection checkpoints with the hashes of the entries."""
         for snapshot in list_snapshots(self._index, self.record.prefix, first=self.record.floor):
             known = self.hashes.get(snapshot.version)

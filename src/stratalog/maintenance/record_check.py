@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stratalog.codec import sha256
 from stratalog.errors import Corrupt, NotFound, VersionForgotten
-from stratalog.keys import dead_letters_partition, directory_partition, failures_partition, number, parse_number
+from stratalog.keys import dead_letters_partition, failures_partition, number, parse_number
 from stratalog.log import Environment
 from stratalog.log.bodies import BodyRef, read_body_back
-from stratalog.log.directory import RECORDS, SHARDS, is_listed
+from stratalog.log.directory import RECORDS, is_listed, line_partition
 from stratalog.log.verification import ChainReport, Finding
 from stratalog.maintenance.damage import DamageList, Fault, damaged_ranges, item_key
 from stratalog.ports.index import Item
@@ -80,13 +79,10 @@ def _add_damaged_blobs(
             damages.add("record body", reading.key, fault, reading.damage.reason, at=at)
 
 
-def _directory(name: Name) -> str:
-    return directory_partition(name.organisation, RECORDS, sha256(name.id.encode())[0] % SHARDS[RECORDS])
-
-
 def _check_directory(environment: Environment, name: Name, damages: DamageList) -> None:
-    key = item_key(_directory(name), name.id)
-    line = environment.index.get(_directory(name), name.id)
+    directory = line_partition(name.organisation, RECORDS, name.id)
+    key = item_key(directory, name.id)
+    line = environment.index.get(directory, name.id)
     floor = environment.index.get(name.partition, FLOOR_SORT)
     is_complete = floor is None or floor.attributes.get("v") == 1
     first = environment.index.get(name.partition, number(1)) if is_complete else None

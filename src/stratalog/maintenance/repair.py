@@ -1,8 +1,8 @@
 """Repair: restore damaged objects from intact objects. Repair deletes nothing and may run again.
 
-Repair writes a damaged chunk, value or archive again. Repair takes the bytes from the state that an inspection rebuilt,
-from another folder of the family, or from entries that are not freed yet. Repair rebuilds a damaged snapshot of a
-document from the entries. Repair restores some other damaged items from items that contain the same facts.
+A damaged chunk, value or archive is written again. Its bytes come from the state that an inspection rebuilt, from
+another folder of the family, or from entries that are not freed yet. A damaged snapshot of a document is made anew from
+the entries. Some other damaged items are restored from items that contain the same facts.
 """
 
 from __future__ import annotations

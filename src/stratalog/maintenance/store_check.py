@@ -18,7 +18,6 @@ from stratalog.keys import (
     QUEUE_ATTEMPTS_PARTITION,
     REJECTED_PARTITION,
     deleted_partition,
-    directory_partition,
     entries_partition,
     escape,
     family_partition,
@@ -31,7 +30,7 @@ from stratalog.keys import (
 from stratalog.limits import BLOB_BYTES_MAX
 from stratalog.log import Environment
 from stratalog.log.bodies import BodyRef, read_body_back
-from stratalog.log.directory import LOGS
+from stratalog.log.directory import LOGS, RECORDS, is_listed
 from stratalog.log.entries import END
 from stratalog.log.names import read_name
 from stratalog.log.pins import Pin
@@ -80,18 +79,12 @@ def unlisted(environment: Environment, owner: Owner) -> bool:
     """Return whether the owner of blobs is live and missing from its directory."""
     if owner.kind == "record":
         name = Name(owner.organisation, owner.id)
-        listed = environment.index.get(_records_shard(owner), owner.id) is not None
+        listed = is_listed(environment.index, owner.organisation, RECORDS, owner.id)
         return not listed and unchecked_latest_item(environment.index, name.partition) is not None
     record = read_name(environment.index, owner.organisation, owner.id)
     if record is None or record.deleted_ms:
         return False
-    return environment.index.get(directory_partition(owner.organisation, LOGS, 0), owner.id) is None
-
-
-def _records_shard(owner: Owner) -> str:
-    from stratalog.log.directory import RECORDS, directory_put
-
-    return directory_put(owner.organisation, RECORDS, owner.id, "", 0).item.partition
+    return not is_listed(environment.index, owner.organisation, LOGS, owner.id)
 
 
 def check_organisation(environment: Environment, organisation: str, damages: DamageList) -> None:
@@ -139,10 +132,8 @@ def _check_line(environment: Environment, gone: Item, damages: DamageList) -> No
         damages.add(
             "name record", name_key, "contradicts", "its time of deletion differs from that of the deleted incarnation"
         )
-    elif not record.deleted_ms:
-        partition = directory_partition(record.organisation, LOGS, 0)
-        if environment.index.get(partition, record.name) is None:
-            damages.add("name record", name_key, "contradicts", "its log is live, but no directory line lists the log")
+    elif not record.deleted_ms and not is_listed(environment.index, record.organisation, LOGS, record.name):
+        damages.add("name record", name_key, "contradicts", "its log is live, but no directory line lists the log")
     family = family_partition(str(attributes["o"]))
     if environment.index.get(family, gone.sort) is None:
         damages.add("deleted incarnation", key, "contradicts", "its family does not list it")

@@ -83,9 +83,8 @@ def list_histories(store: Store, kinds: Iterable[HistoryKind] = ("log", "record"
 def is_deleted(store: Store, history: HistoryName) -> bool:
     """Return whether a log that was listed, and is not found now, was deleted meanwhile.
 
-    Nothing removes a record from its directory.
-
-    The commit of a deletion removes the directory line. A log that is still listed is damaged.
+    The commit of a deletion removes the directory line, so a log that is still listed is damaged. Nothing removes a
+    record from its directory.
     """
     return history.kind == "log" and not _is_listed(store, history)
 
@@ -140,7 +139,7 @@ def verify_history(
 def _verify_attempts(store: Store, history: HistoryName, upto: int | None, progress: Progress | None) -> HistoryReport:
     """Verify a log; again if another log has its name meanwhile, or the floor rose and no finding is certain.
 
-    Raises Corrupt for a damaged name record.
+    Raises Corrupt for a damaged name record, and VersionForgotten if no attempt was certain.
     """
     for _ in range(VERIFY_ATTEMPTS_MAX):
         prefix = live_prefix(store, history)

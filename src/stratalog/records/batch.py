@@ -14,7 +14,7 @@ import msgspec
 
 from stratalog.clock import Observation, new_id
 from stratalog.codec import Value
-from stratalog.errors import ConditionFailed, Invalid, OutcomeUnknown, StratalogError, Unavailable
+from stratalog.errors import ConditionFailed, Corrupt, Invalid, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.keys import record_key
 from stratalog.limits import COMMIT_BLOB_BYTES_MAX, COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
 from stratalog.log.entries import check_principal, check_write_id
@@ -238,7 +238,7 @@ def _commit(environment: Environment, group: list[_Put], writes: list[Write]) ->
     except OutcomeUnknown:
         for put in group:
             put.mark_in_doubt()
-    except (ConditionFailed, Unavailable):
+    except (ConditionFailed, Corrupt, Unavailable):  # Corrupt: the item of one put is damaged
         environment.count("record joint put failed")
     else:
         for put in group:

@@ -315,10 +315,10 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         """Keep the reservation if this put wrote the first version, or may have written it; otherwise release it."""
         if self._reserved is None:
             return
-        answer = self._answer
-        if not self._doubts and not (isinstance(answer, Item) and answer.attributes.get("w") == self._write_id):
+        if self._doubts or (isinstance(self._answer, Item) and self._answer.attributes.get("w") == self._write_id):
+            self._reserved.confirm()
+        else:
             self._reserved.release()
-        self._reserved.confirm()
 
     def _note(self, planned: Planned) -> None:
         """Note that the plan is being sent."""

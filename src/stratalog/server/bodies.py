@@ -339,9 +339,7 @@ def check_depth(value: Any) -> None:
     """
     level = [value]
     for _ in range(REQUEST_DEPTH_MAX):
-        level = [
-            child for item in level for child in _children(item) if isinstance(child, dict | list | msgspec.Struct)
-        ]
+        level = [child for item in level for child in _children(item) if isinstance(child, _NESTED)]
         if not level:
             return
     raise too_deep()

@@ -37,12 +37,14 @@ class LiveRight:
         self._asked_ms = self._clock.boot_ms()
         authentication = self._service.authentication
         try:
-            self.principal = await authentication.identify(self._token, self._address)
+            principal = await authentication.identify(self._token, self._address)
         except StratalogError:
             await authentication.delay_refusal(self._address)
             raise
-        await self._service.permit(self.principal, "read", *self._name)
-        return self.principal
+        await self._service.permit(principal, "read", *self._name)
+        # Set the principal last. If `permit` fails, `ask_again` must still notice that the principal has changed.
+        self.principal = principal
+        return principal
 
     def due_seconds(self) -> float:
         """Return the seconds until the next check is due or the token expires, or 0 if a check is due now."""

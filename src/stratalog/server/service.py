@@ -72,7 +72,6 @@ class Service:
         """Whether this process applies every push itself, so that no push may be queued."""
 
         self.application = application
-        limits = application.limits
         self.pools = Pools(
             limits.threads,
             calls_max=limits.pool_calls_max,

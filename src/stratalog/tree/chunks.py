@@ -50,7 +50,7 @@ class Chunks:
         self._cache = ByteCache[Node](CHUNK_CACHE_BYTES_MAX) if cache is None else cache
 
     def top(self, root: Root) -> Node:
-        """Return the topmost node of a tree."""
+        """Return the topmost node of a tree. Raises Corrupt."""
         if root.inline is None:
             return self.load(root.address)
         cached = self._cache.get((self._owner, root.address))

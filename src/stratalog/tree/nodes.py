@@ -111,7 +111,7 @@ class Root(msgspec.Struct, frozen=True, gc=False):
 
     ``address`` is the SHA-256 of the topmost chunk. ``digest`` is the hash of the content without versions. ``count``
     is the number of keys. ``inline`` is the topmost chunk itself if it has at most `TREE_INLINE_BYTES_MAX` bytes. An
-    inline chunk need not be stored as a blob. Earlier releases stored a topmost inner chunk only as a blob.
+    inline chunk need not be stored as a blob. An older store may have a topmost inner chunk only as a blob.
     """
 
     address: bytes

@@ -119,7 +119,7 @@ def _read(chunks: Chunks, address: bytes, inline: bytes | None, check: Callable[
 
 
 def _facts(root: Root) -> tuple[bytes, bytes, int]:
-    """Return the fields that two roots of one tree share. A root of an earlier release may have no inline chunk."""
+    """Return the fields that two roots of one tree share. A root of an older store may have no inline chunk."""
     return root.address, root.digest, root.count
 
 
