@@ -342,4 +342,20 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/server/test_handovers.py::test_a_connection_whose_next_request_is_unread_does_not_end_as_idle",),
     ),
+    Removal(
+        "B961",
+        (
+            Edit(
+                "src/stratalog/server/connections.py",
+                "max(1, int(connections_max * PRINCIPAL_SOCKETS_SHARE)),",
+                "connections_max,",
+            ),
+        ),
+        (f"{OF_WEB_SERVER}::test_idle_and_closing_sockets_of_a_principal_leave_room_for_another_caller",),
+    ),
+    Removal(
+        "B961",
+        (Edit(CONNECTIONS, "                self._assign(*before)\n", ""),),
+        (f"{OF_CONNECTIONS}::test_a_request_on_a_socket_above_its_principal_s_share_counts_for_its_address_as_before",),
+    ),
 )
