@@ -358,4 +358,14 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(CONNECTIONS, "                self._assign(*before)\n", ""),),
         (f"{OF_CONNECTIONS}::test_a_request_on_a_socket_above_its_principal_s_share_counts_for_its_address_as_before",),
     ),
+    Removal(
+        "B962",
+        (Edit("src/stratalog/server/history.py", "digest, version_at, diff", "digest, diff"),),
+        ("tests/server/test_api_documents.py::test_the_newest_version_at_a_time_is_found",),
+    ),
+    Removal(
+        "B962",
+        (Edit("src/stratalog/server/logs.py", "entries, version_at, snapshots", "entries, snapshots"),),
+        ("tests/server/test_api_logs.py::test_the_newest_version_of_a_log_at_a_time_is_found",),
+    ),
 )
