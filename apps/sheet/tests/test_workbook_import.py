@@ -97,6 +97,18 @@ def test_durations_and_times_of_the_1904_date_system_are_not_converted(sheets: S
     assert shown == [1.5, 1.5, 1.5, 1.5, 1463.5, 1.5, 1.5]
 
 
+def test_a_column_without_brackets_in_a_table_reference_is_that_column(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    first = book.active
+    for line in (["a", "b c", "d"], [1, 2, "=Tab[[#This Row],b c]*2"], [3, 4, "=[[#This Row], a ]*10"]):
+        first.append(line)
+    first.add_table(Table(displayName="Tab", ref="A1:C3"))
+    first["E1"] = "=SUM(Tab[[#Data],a:b c])"
+    first["E2"] = "=Tab[[#This Row],gone]"
+    sheet = opened(sheets, saved(book))
+    assert values(sheet, "C2", "C3", "E1", "E2") == [4, 30, 10, "#REF"]
+
+
 def test_a_literal_semicolon_hides_no_date_of_the_1904_date_system(sheets: Sheets) -> None:
     codes = ("&quot;;&quot;yyyy", "\\;yyyy", "0;yyyy")
     formats = "".join(f'<numFmt numFmtId="{200 + n}" formatCode="{code}"/>' for n, code in enumerate(codes))
