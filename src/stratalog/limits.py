@@ -276,6 +276,8 @@ LOG_LINE_SECONDS_MIN = 1
 PRINCIPAL_SHARE_MAX = 0.1
 ORGANISATION_SHARE_MAX = 0.5
 ADDRESS_SHARE_MAX = 0.25
+# The share of a process's sockets that one principal may have. Idle and closing sockets count too.
+PRINCIPAL_SOCKETS_SHARE = 0.5
 # The share of all connections that is reserved for requests, however many live connections there are.
 REQUESTS_RESERVED_SHARE = 0.25
 # At most `POOL_CALLS_MAX` calls of one kind, and `PUSHES_WAITING_MAX` writes of one document, log or record, run or

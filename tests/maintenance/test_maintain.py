@@ -430,6 +430,41 @@ def test_the_floor_of_a_log_rises_to_an_older_snapshot_if_the_newest_is_damaged(
     assert log.floor() == bound - 1
 
 
+def test_a_damaged_snapshot_of_a_log_neither_hides_a_raised_floor_nor_stops_the_freeing_of_segments(
+    store: stratalog.Store,
+) -> None:
+    log, policy = a_log(store, "sheet", 2), MaintenancePolicy(logs=RetentionPolicy(retain_segments=1), scrub_days=None)
+    for version in range(3, 15):
+        log.append(Event("noted", version))
+        log.save_snapshot(version, [f"the state of version {version}".encode() * 20])
+    bound = firsts(log)[-1] - 1
+    blobs = store.environment.blobs
+    (key,) = (s.key for s in blobs.list("") if blobs.get(s.key).startswith(f"the state of version {bound}".encode()))
+    with damaged_blob(blobs_of(store), key, "delete"):
+        assert maintain(store, policy).floors == 1
+        pass_grace(store)
+        found = maintain(store, policy)
+    assert [(failure.what, failure.code) for failure in found.failures] == [("acme/sheet", Corrupt.code)]
+    assert (found.floors, found.freed_segments) == (0, 2)
+
+
+def test_a_segment_that_cannot_be_archived_does_not_stop_the_freeing_of_forgotten_segments(
+    store: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> int:
+        raise Corrupt("planted")
+
+    document = store.create("acme", "plan")
+    fill(document, 14)
+    assert maintain(store, MaintenancePolicy(documents=RetentionPolicy(retain_segments=1))).floors == 1
+    pass_grace(store)
+    monkeypatch.setattr(log_pass, "archive_segments", damaged)
+    policy = MaintenancePolicy(documents=RetentionPolicy(archive_days=0))
+    report = maintain(store, policy)
+    assert [failure.reason for failure in report.failures] == ["planted"]
+    assert report.freed_segments > 0
+
+
 def blobs_of(store: stratalog.Store) -> MemoryBlobs:
     blobs = store.environment.blobs
     while not isinstance(blobs, MemoryBlobs):

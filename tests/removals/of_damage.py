@@ -21,6 +21,9 @@ SWEPT = f"{MAINTAINED}::test_a_damaged_deletion_or_upload_item_does_not_stop_oth
 NOTED = "        except Corrupt as exc:\n            damage = damage or exc\n"
 RAISED = "        except ZeroDivisionError as exc:\n            damage = damage or exc\n"
 
+FREED = f"{MAINTAINED}::test_a_damaged_snapshot_of_a_log_neither_hides_a_raised_floor_nor_stops_the_freeing_of_segments"
+FREED_TOO = f"{MAINTAINED}::test_a_segment_that_cannot_be_archived_does_not_stop_the_freeing_of_forgotten_segments"
+
 REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B468",
@@ -548,5 +551,38 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/backends/test_sqlite_blobs.py::test_putting_over_a_damaged_row_restores_it",),
+    ),
+    Removal(
+        "B960",
+        (
+            Edit(
+                "src/stratalog/maintenance/log_pass.py",
+                "        with _continue_after(damages):\n            _raise(",
+                "        if True:\n            _raise(",
+            ),
+        ),
+        (FREED,),
+    ),
+    Removal(
+        "B960",
+        (
+            Edit(
+                "src/stratalog/maintenance/log_pass.py",
+                "+= log.floor() > before",
+                "+= 0",
+            ),
+        ),
+        (FREED,),
+    ),
+    Removal(
+        "B960",
+        (
+            Edit(
+                "src/stratalog/maintenance/log_pass.py",
+                "            with _continue_after(damages):\n                archive_segments(",
+                "            if True:\n                archive_segments(",
+            ),
+        ),
+        (FREED_TOO,),
     ),
 )

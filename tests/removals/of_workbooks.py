@@ -403,4 +403,28 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{IMPORT}::test_a_literal_semicolon_hides_no_date_of_the_1904_date_system",),
     ),
+    Removal(
+        "B963",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/workbook_names.py",
+                "(bracketed or plain, after) for bracketed, plain, after in PART.findall(inner)",
+                "(bracketed, after) for bracketed, plain, after in PART.findall(inner) if not plain",
+            ),
+        ),
+        (
+            "apps/sheet/tests/test_workbook_import.py::test_a_column_without_brackets_in_a_table_reference_is_that_column",
+        ),
+    ),
+    Removal(
+        "B964",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/file_reports.py",
+                "kind = code, text",
+                "kind = next((kind for kind in self._counts if kind[0] == code), (code, text))",
+            ),
+        ),
+        ("apps/sheet/tests/test_workbook_import.py::test_unsupported_features_of_a_workbook_are_reported",),
+    ),
 )

@@ -196,6 +196,16 @@ def test_query_6_returns_the_number_of_a_client_s_latest_mutation(budget: Client
     assert budget.get(f"{BUDGET}/client?client=nobody").json()["last"] == 0
 
 
+def test_the_newest_version_at_a_time_is_found(budget: Client) -> None:
+    versions = budget.get(f"{BUDGET}/versions").json()["versions"]
+    created = {one["version"]["version"]: one["version"]["created_ms"] for one in versions}
+    for time_ms in (created[1] - 1, *created.values()):
+        newest = max([version for version, at in created.items() if at <= time_ms], default=0)
+        assert budget.get(f"{BUDGET}/version?time_ms={time_ms}").json() == {"version": newest}
+    assert problem(budget.get(f"{BUDGET}/version")) == (400, "invalid")
+    assert problem(budget.get(f"{BUDGET}/version?time_ms=-1")) == (400, "invalid")
+
+
 def test_two_versions_are_compared(budget: Client) -> None:
     found = budget.get(f"{BUDGET}/diff?source=1&target=2").json()
     assert [(one["key"], one["before"], one["after"]) for one in found["differences"]] == [

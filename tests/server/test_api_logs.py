@@ -43,6 +43,13 @@ def test_a_repeated_append_with_a_write_id_returns_the_first_entry(sheet: Client
     assert sheet.get(SHEET).json()["version"] == 1
 
 
+def test_the_newest_version_of_a_log_at_a_time_is_found(sheet: Client) -> None:
+    first = append(sheet, "set").json()["created_ms"]
+    last = append(sheet, "set").json()["created_ms"]
+    found = [sheet.get(f"{SHEET}/version?time_ms={time_ms}").json()["version"] for time_ms in (first - 1, last)]
+    assert found == [0, 2]
+
+
 def test_an_application_stores_and_reads_snapshots_of_a_log(sheet: Client) -> None:
     append(sheet, "set")
     append(sheet, "set")

@@ -16,9 +16,10 @@ from litestar.exceptions import WebSocketDisconnect
 from stratalog.server.app import create_app
 from stratalog.server.application import Application, ServerLimits
 from stratalog.server.byte_budgets import ByteBudgets, RequestBytes
-from stratalog.server.connection_shares import ConnectionBudgets, address_of
+from stratalog.server.connection_shares import SOCKET, ConnectionBudgets, address_of
 from stratalog.server.errors import Refused
 from stratalog.server.security import Principal, StaticTokens
+from stratalog.server.shares import Budget
 from stratalog.server.web_server import WebServer
 from stratalog.store import open_store
 from tests.server.api import BUDGET, Client, problem, run_in_time, serving
@@ -161,6 +162,22 @@ def test_a_connection_refused_by_a_principal_s_share_still_counts_for_its_addres
             fifth.count_for_principal("u-ada")
         assert (fifth.principal, fifth.holder) == ("", ("address", "10.0.0.1"))
         assert fifth.holders == (("address", "10.0.0.1"),)
+
+
+def test_a_request_on_a_socket_above_its_principal_s_share_counts_for_its_address_as_before() -> None:
+    budgets, sockets = (
+        ConnectionBudgets(LIMITS, is_shared=True),
+        Budget("connections", 4, {"address": 2, "principal": 1}),
+    )
+    with sockets.take(("principal", "ada")), sockets.take(("address", "10.0.0.1")) as socket:
+        connection = budgets.open({**scope(), SOCKET: socket})
+        connection.count_for_address()
+        with pytest.raises(Refused, match="the principal has used its share"):
+            connection.count_for_principal("ada")
+        assert (connection.principal, connection.holders) == ("", (("address", "10.0.0.1"),))
+        assert socket.holders == (("address", "10.0.0.1"),)
+        assert budgets.connections.used_by(("principal", "ada")) == 0
+        connection.close()
 
 
 def test_live_connections_cannot_use_all_connections() -> None:

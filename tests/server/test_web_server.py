@@ -93,6 +93,23 @@ def test_a_known_callers_sockets_count_for_the_principal() -> None:
         assert budget.used_by(("principal", "ada")) == budget.used_by(("address", "127.0.0.1")) == 1
 
 
+def test_idle_and_closing_sockets_of_a_principal_leave_room_for_another_caller() -> None:
+    tokens = StaticTokens({"t": Principal(id="ada")})
+    asked = f"GET {BUDGET} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n\r\n".encode()
+    with web_server(connections_max=16, authenticate=tokens) as running, ExitStack() as held:
+
+        def ask() -> bytes:
+            caller = held.enter_context(connect(running.port, source="127.1.0.1"))
+            caller.sendall(asked)
+            return caller.recv(12)
+
+        # A principal may have half of the sockets. Sockets above this share count for the address: a quarter.
+        assert [ask() for _ in range(8)] == [b"HTTP/1.1 404"] * 8
+        assert [ask() for _ in range(8)] == [b"HTTP/1.1 429"] * 8
+        until(lambda: running.connections == 12)
+        assert running.answer().startswith(b"HTTP/1.1 200")
+
+
 def test_the_share_of_sockets_of_an_address_does_not_apply_to_a_trusted_proxy() -> None:
     tokens = StaticTokens({"t": Principal(id="ada")})
     proxies = ("127.1.0.1",)

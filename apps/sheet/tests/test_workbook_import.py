@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections import Counter
 from typing import Any
 
 import openpyxl
@@ -38,7 +39,10 @@ def values(sheet: Sheet, *cells: str) -> list[Any]:
 
 
 def codes(report: FileReport) -> dict[str, int]:
-    return {found.code: found.count for found in report.findings}
+    counts: Counter[str] = Counter()
+    for found in report.findings:
+        counts[found.code] += found.count
+    return dict(counts)
 
 
 def saved(book: openpyxl.Workbook) -> bytes:
@@ -95,6 +99,18 @@ def test_durations_and_times_of_the_1904_date_system_are_not_converted(sheets: S
     book = package({"S": rows(*cells)}, styles=styles, workbook='<workbookPr date1904="1"/><sheets/>')
     shown = values(opened(sheets, book), *(f"{column}1" for column in "ABCDEFG"))
     assert shown == [1.5, 1.5, 1.5, 1.5, 1463.5, 1.5, 1.5]
+
+
+def test_a_column_without_brackets_in_a_table_reference_is_that_column(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    first = book.active
+    for line in (["a", "b c", "d"], [1, 2, "=Tab[[#This Row],b c]*2"], [3, 4, "=[[#This Row], a ]*10"]):
+        first.append(line)
+    first.add_table(Table(displayName="Tab", ref="A1:C3"))
+    first["E1"] = "=SUM(Tab[[#Data],a:b c])"
+    first["E2"] = "=Tab[[#This Row],gone]"
+    sheet = opened(sheets, saved(book))
+    assert values(sheet, "C2", "C3", "E1", "E2") == [4, 30, 10, "#REF"]
 
 
 def test_a_literal_semicolon_hides_no_date_of_the_1904_date_system(sheets: Sheets) -> None:
@@ -217,8 +233,10 @@ def test_unsupported_features_of_a_workbook_are_reported(sheets: Sheets) -> None
         "comment": 1, "data-table": 1, "filter": 1, "formula": 2, "pivot": 1, "print-setup": 2, "sparkline": 1,
         "validation": 1,
     }  # fmt: skip
-    named = {found.code: found.where for found in sheet.files.import_report().findings}
-    assert named["formula"] == ["S!A1", "S!B1"]
+    named = {found.text: found.where for found in sheet.files.import_report().findings}
+    assert named["formulas that the engine does not know are kept as they are"] == ["S!A1", "S!B1"]
+    assert named["print areas and titles are not kept"] == ["_xlnm.Print_Area"]
+    assert named["headers, footers and page breaks are not kept"] == ["S"]
     assert sheet.get("C1").value == 5
     assert sheet.get("A1").content == "=NOSUCH(1)", "a formula that is not known stays as it is"
     assert sheet.original()[1] == body

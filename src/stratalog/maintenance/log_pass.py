@@ -7,13 +7,14 @@ decisions and writes nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from stratalog.clock import Clock
 from stratalog.documents import Document, Rules
 from stratalog.documents.snapshot_schedule import is_snapshot_due
-from stratalog.errors import Redacted
+from stratalog.errors import Corrupt, Redacted
 from stratalog.log import Log
 from stratalog.log.callbacks import Stop
 from stratalog.log.marks import is_mark_ahead
@@ -42,36 +43,44 @@ def maintain_log(
 
     The names are fields of `MaintenanceReport`. A dry run counts the steps that a run would do. ``stop`` is called
     before each part of a step, except before the snapshot. If the result is True, the step ends. Raises the errors of
-    the operations; the steps before the failed step stay done and counted.
+    the operations; the completed steps stay done and counted. Damage that stops one step stops no later step; the
+    first damage is raised after the last step.
     """
+    damages: list[Corrupt] = []
     document = Document(log, rules) if log.record.kind == "document" else None
-    if document is not None and snapshots and _is_snapshot_due(log):
-        if not dry_run:
-            document.snapshot()
-        done["snapshots"] += 1
+    if document is not None and snapshots:
+        with _continue_after(damages):
+            if _is_snapshot_due(log):
+                if not dry_run:
+                    document.snapshot()
+                done["snapshots"] += 1
     if document is not None and expire_clients_days is not None:
         before_ms = log.environment.clock.wall_ms() - int(expire_clients_days * DAY_MS)
         report = partial(_count, done, "expired_clients")
-        document.expire_clients(before_ms, stop=stop, dry_run=dry_run, report=report)
+        with _continue_after(damages):
+            document.expire_clients(before_ms, stop=stop, dry_run=dry_run, report=report)
     segments = list(list_segments(log.environment.index, log.record.prefix))
     floor = floor_bound(log, segments, retention)
     if floor and not stop():
-        if not dry_run:
-            _raise(log, document, floor)
-        done["floors"] += 1
+        with _continue_after(damages):
+            _raise(log, document, floor, done, dry_run=dry_run)
     bound = archive_bound(log.environment.clock, segments, retention)
     if bound and not stop():
         report = partial(_count, done, "archived_segments")
         if dry_run:
             report(_archivable(segments, bound, floor))
         else:
-            archive_segments(log, bound, stop, report)
+            with _continue_after(damages):
+                archive_segments(log, bound, stop, report)
     clock, present = log.environment.clock, [segment for segment in segments if not segment.freed]
     if dry_run:
         done["freed_segments"] += sum(is_due(clock, segment) for segment in present)
     elif any(is_due(clock, segment) or is_mark_ahead(clock, segment.marked_ms) for segment in present):
         report = partial(_count, done, "freed_segments")
-        _ = document.free_segments(stop, report) if document else free_segments(log, stop, report)
+        with _continue_after(damages):
+            _ = document.free_segments(stop, report) if document else free_segments(log, stop, report)
+    if damages:
+        raise damages[0]
 
 
 def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
@@ -140,12 +149,27 @@ def _is_snapshot_due(log: Log) -> bool:
     return is_snapshot_due(log, head.version, newest.version if newest else 0)
 
 
-def _raise(log: Log, document: Document | None, floor: int) -> None:
-    """Raise the floor. Raises Corrupt if the base that replaces the forgotten versions is damaged."""
-    if document is None:
-        raise_floor(log, floor)
-    else:
-        document.forget_below(floor)
+@contextmanager
+def _continue_after(damages: list[Corrupt]) -> Iterator[None]:
+    """Keep the damage that the block raises, and continue after the block."""
+    try:
+        yield
+    except Corrupt as exc:
+        damages.append(exc)
+
+
+def _raise(log: Log, document: Document | None, floor: int, done: Counter[str], *, dry_run: bool) -> None:
+    """Raise the floor, and count it. Raises Corrupt if the base that replaces the forgotten versions is damaged."""
+    before = log.record.floor
+    try:
+        if document is not None and not dry_run:
+            document.forget_below(floor)
+        elif not dry_run:
+            raise_floor(log, floor)
+    except Corrupt:
+        done["floors"] += log.floor() > before  # the floor of a log may have risen to an older snapshot
+        raise
+    done["floors"] += 1
 
 
 def _count(done: Counter[str], name: str, count: int) -> None:

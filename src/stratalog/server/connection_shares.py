@@ -19,6 +19,7 @@ from litestar.types import Scope
 
 from stratalog.limits import REQUESTS_RESERVED_SHARE
 from stratalog.server.application import ServerLimits
+from stratalog.server.errors import Refused
 from stratalog.server.shares import Allocation, Budget, Holder, HolderKind
 
 __all__ = ["SOCKET", "CallerConnection", "ConnectionBudgets", "address_of", "connection_of", "network_of"]
@@ -95,10 +96,16 @@ class CallerConnection:
 
         After Refused, the principal and the holders are unchanged.
         """
+        before = self._holders
         self._assign(("principal", principal))
-        self.principal = principal
         if self._socket is not None:
-            self._socket.assign(("principal", principal))
+            try:
+                self._socket.assign(("principal", principal))
+            except Refused:
+                # The former holders still have room, since the event loop has run nothing else in between.
+                self._assign(*before)
+                raise
+        self.principal = principal
 
     def enter(self, organisation: str) -> None:
         """Count the connection also for an organisation to which the principal was admitted.

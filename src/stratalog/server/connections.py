@@ -20,7 +20,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from stratalog.clock import Clock
-from stratalog.limits import ANSWER_PIECE_BYTES, DROPS_PER_TURN_MAX, LIVE_CLOSE_SECONDS_MAX
+from stratalog.limits import (
+    ANSWER_PIECE_BYTES,
+    DROPS_PER_TURN_MAX,
+    LIVE_CLOSE_SECONDS_MAX,
+    PRINCIPAL_SOCKETS_SHARE,
+)
 from stratalog.server.application import ServerLimits
 from stratalog.server.connection_shares import SOCKET
 from stratalog.server.deadlines import AnswerProgress
@@ -40,9 +45,11 @@ class OpenConnections:
 
     ``budget`` limits the number of sockets. A connection begins with an allocation of this budget, and releases the
     allocation at its end. If callers have shares, the connection first counts for its address, unless the address is a
-    trusted proxy. After the authentication of a request, the connection counts for the principal, whose share is all
-    connections. So the share of an address limits sockets without an authenticated request, for example sockets that
-    have sent half a request head.
+    trusted proxy. After the authentication of a request, the connection counts for the principal. So the share of an
+    address limits sockets without an authenticated request, for example sockets that have sent half a request head. The
+    share of a principal, `PRINCIPAL_SOCKETS_SHARE`, limits sockets that are idle, or that the caller does not close
+    after a refused live connection. If the share is used up, the server refuses the request, and the socket keeps
+    counting for its address.
 
     ``turns`` is the selector of the event loop. In one turn of the loop, this selector reports few sockets of one
     holder.
@@ -59,9 +66,11 @@ class OpenConnections:
     ) -> None:
         self.limits = limits
         self.turns = TurnSelector(clock)
-        of_address = max(1, int(connections_max * limits.address_share_max))
-        shares: dict[HolderKind, int] = {"address": of_address, "principal": connections_max} if is_shared else {}
-        self.budget = Budget("connections", connections_max, shares)
+        shares: dict[HolderKind, int] = {
+            "address": max(1, int(connections_max * limits.address_share_max)),
+            "principal": max(1, int(connections_max * PRINCIPAL_SOCKETS_SHARE)),
+        }
+        self.budget = Budget("connections", connections_max, shares if is_shared else {})
         self._metrics = metrics
         self._open: set[Connection] = set()
 

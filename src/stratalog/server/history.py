@@ -17,7 +17,8 @@ from stratalog.limits import PAGE_STATES_MAX
 from stratalog.protocol.keys import check_key
 from stratalog.server.bodies import encoded
 from stratalog.server.byte_budgets import bytes_of
-from stratalog.server.parameters import PREFIX, After, At, Client, Count, Flag, Key, Name, Number, Text, Version
+from stratalog.server.logs import NewestVersion
+from stratalog.server.parameters import PREFIX, After, At, Client, Count, Flag, Key, Name, Number, Text, Time, Version
 from stratalog.server.row_pages import answer_page, page_bytes_max, page_of
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, reading
@@ -242,6 +243,12 @@ def digest(service: Served, organisation: Name, document: Name, at: At = None) -
     return Digest(view.version, view.content_digest())
 
 
+@reading("/version", opt={"action": "read"}, summary="The newest version at a time")
+def version_at(service: Served, organisation: Name, document: Name, time_ms: Time) -> NewestVersion:
+    """To read the state at that time, pass the version as ``at``."""
+    return NewestVersion(service.document(organisation, document).log.version_at(time_ms))
+
+
 @reading("/diff", opt={"action": "read"}, summary="The differences between two versions")
 def diff(
     service: Served,
@@ -317,6 +324,6 @@ def _blob(stored: bytes) -> str | None:
 
 HISTORY = Router(
     PREFIX + "/documents/{document:str}",
-    route_handlers=[state, items, item, versions, mutation, latest_mutation, digest, diff, history],
+    route_handlers=[state, items, item, versions, mutation, latest_mutation, digest, version_at, diff, history],
     tags=["documents"],
 )

@@ -18,7 +18,7 @@ from stratalog.log.retained_entries import read_retained
 from stratalog.log.snapshots import Snapshot, latest_snapshots, newest_snapshot, put_snapshot
 from stratalog.server.bodies import Answer
 from stratalog.server.error_responses import PROBLEMS, response
-from stratalog.server.parameters import PREFIX, At, Count, Name, Number
+from stratalog.server.parameters import PREFIX, At, Count, Name, Number, Time
 from stratalog.server.row_pages import answer_page, page_of
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, deleting, putting, reading
@@ -85,6 +85,12 @@ class EntryPage(msgspec.Struct, frozen=True):
 
     entries: list[AppendedEntry]
     next: int | None
+
+
+class NewestVersion(msgspec.Struct, frozen=True):
+    """The newest version at a time, or 0 if all versions are newer."""
+
+    version: int
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True):
@@ -196,6 +202,12 @@ def entries(
     return answer_page(request, EntryPage, entries=page.rows, next=following)
 
 
+@reading("/version", opt={"action": "read"}, summary="The newest version at a time")
+def version_at(service: Served, organisation: Name, log: Name, time_ms: Time) -> NewestVersion:
+    """To read the entries up to that time, pass the version as ``upto``."""
+    return NewestVersion(service.log(organisation, log).version_at(time_ms))
+
+
 @reading("/snapshots", opt={"action": "read"}, summary="The versions with a saved state")
 def snapshots(
     service: Served, request: Asked, organisation: Name, log: Name, before: At = None, limit: Count = 100
@@ -283,6 +295,6 @@ def _decoded(snapshot: Snapshot) -> Any:
 
 LOGS = Router(
     PREFIX + "/logs/{log:str}",
-    route_handlers=[create, show, remove, append, entries, snapshots, snapshot, save_snapshot, fork],
+    route_handlers=[create, show, remove, append, entries, version_at, snapshots, snapshot, save_snapshot, fork],
     tags=["logs"],
 )

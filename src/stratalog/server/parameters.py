@@ -8,7 +8,7 @@ from litestar.params import FromQuery, PathParameter, QueryParameter
 
 from stratalog.limits import CLIENT_ID_BYTES_MAX, INTEGER_MAX, PAGE_ITEMS_MAX, VERSION_MAX
 
-__all__ = ["PREFIX", "After", "At", "Client", "Count", "Flag", "Key", "Name", "Number", "Text", "Version"]
+__all__ = ["PREFIX", "After", "At", "Client", "Count", "Flag", "Key", "Name", "Number", "Text", "Time", "Version"]
 
 PREFIX = "/v1/organisations/{organisation:str}"
 
@@ -19,6 +19,9 @@ At = Annotated[int | None, QueryParameter(ge=0, le=VERSION_MAX)]
 """A version. The default depends on the handler: the newest version, or no bound."""
 
 Version = Annotated[int, QueryParameter(ge=0, le=VERSION_MAX)]
+Time = Annotated[int, QueryParameter(ge=0, le=INTEGER_MAX)]
+"""A time in milliseconds since 1970, in UTC."""
+
 Number = Annotated[int, QueryParameter(ge=1, le=INTEGER_MAX)]
 Count = Annotated[int, QueryParameter(ge=1, le=PAGE_ITEMS_MAX)]
 """The limit of items on a page."""

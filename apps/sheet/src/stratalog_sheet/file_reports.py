@@ -53,22 +53,21 @@ class Findings:
     """Collects the findings of one file."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-        self._counts: dict[str, int] = {}
-        self._where: dict[str, list[str]] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+        self._where: dict[tuple[str, str], list[str]] = {}
 
     def add(self, code: str, text: str, where: str = "", count: int = 1) -> None:
-        """Add ``count`` findings of the kind ``code``. The report shows the first ``text`` of each kind."""
-        self._texts.setdefault(code, text)
-        self._counts[code] = self._counts.get(code, 0) + count
-        listed = self._where.setdefault(code, [])
+        """Add ``count`` findings of one kind. Findings with one ``code`` and different texts are different kinds."""
+        kind = code, text
+        self._counts[kind] = self._counts.get(kind, 0) + count
+        listed = self._where.setdefault(kind, [])
         if where and len(listed) < SHEET_REPORT_CELLS_MAX and where not in listed:
             listed.append(where)
 
     def report(self) -> FileReport:
         """Return the findings so far, in order of first occurrence."""
         return FileReport(
-            [FileFinding(code, text, self._counts[code], self._where[code]) for code, text in self._texts.items()]
+            [FileFinding(code, text, count, self._where[code, text]) for (code, text), count in self._counts.items()]
         )
 
 

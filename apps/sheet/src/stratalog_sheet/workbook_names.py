@@ -30,6 +30,9 @@ NEEDS_WORK = re.compile(r"\[|_xl|LOG10|SUBTOTAL", re.IGNORECASE)
 # which includes other subtotals and hidden rows. It does not do so if a space follows the name, and later removes the
 # space.
 RENAMED = {"LOG10": "LOG", "SUBTOTAL": "SUBTOTAL "}
+PART = re.compile(r"\s*(?:\[((?:[^\[\]']|'.)*)\]\s*|((?:[^\s\[\]',:]|'.)(?:[^\[\]',:]|'.)*?)\s*(?=[\[:,]|$))([:,]?)")
+"""A part of a table reference. Some programs write a column without its own brackets, as in ``[#This Row],price``."""
+
 RANGE = re.compile(
     r"(?P<sheet>'(?:[^']|'')+'|[^\W\d][\w.]*)!"
     r"(?P<range>\$[A-Z]{1,3}\$[0-9]+(?::\$[A-Z]{1,3}\$[0-9]+)?|\$[A-Z]{1,3}:\$[A-Z]{1,3})"
@@ -182,7 +185,7 @@ def _parts(inner: str) -> list[list[str]]:
         return []
     if not inner.startswith("["):
         return [[_unescaped(inner)]]
-    pieces = re.findall(r"\[((?:[^\[\]']|'.)*)\]\s*([:,]?)", inner)
+    pieces = [(bracketed or plain, after) for bracketed, plain, after in PART.findall(inner)]
     parts: list[list[str]] = []
     joins = False
     for text, after in pieces:
