@@ -1,4 +1,4 @@
-"""A text or body that is nested too deeply for msgspec is refused with an error of its own, as any other bad input."""
+"""A text or body that is nested too deeply for msgspec is refused with a typed error, as any other bad input."""
 
 from __future__ import annotations
 

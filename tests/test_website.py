@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -189,10 +190,18 @@ def test_every_call_is_in_the_http_reference() -> None:
 
 def test_every_command_is_in_the_reference() -> None:
     pages = command_pages()
-    program = entire_program()
-    context = click.Context(program, info_name="stratalog")
-    for name in program.list_commands(context):
-        assert f"\nstratalog {name}" in pages[f"reference/commands/{name}.md"]
+    for path in command_paths(entire_program()):
+        assert f"\nstratalog {' '.join(path)} " in pages[f"reference/commands/{path[0]}.md"]
+
+
+def command_paths(group: click.Group) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command, and of the commands within it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield (name,)
+        if isinstance(command, click.Group):
+            yield from ((name, *path) for path in command_paths(command))
 
 
 def test_the_list_of_a_packages_modules_is_a_list_of_definitions() -> None:

@@ -91,6 +91,7 @@ def test_a_transaction_waits_for_the_end_of_another_process_s_turn(
     assert turn.__enter__()
     clock.acts = [lambda: None, lambda: turn.__exit__(None, None, None)]
     assert turnstile.enter()
+    assert not clock.acts
 
 
 def test_a_transaction_stops_waiting_at_the_limit(turnstile: Turnstile, other: Turnstile, clock: Watched) -> None:

@@ -71,7 +71,7 @@ def test_the_same_store_makes_the_same_catalogue() -> None:
 def test_a_new_backup_has_as_many_objects_of_each_kind_as_the_golden_backup() -> None:
     """Ids and hashes are random. So the test compares only the number of objects of each kind.
 
-    The release of the golden backup stored the topmost chunk of the catalogue as an object of its own.
+    The golden backup has the topmost chunk of its catalogue as an object of its own, and a new backup has not.
     """
     _, golden = restored()
     backups = Backups(ManualClock(wall_ms=WALL_MS))

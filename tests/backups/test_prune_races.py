@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ import stratalog
 from stratalog.backups.backup import SAVE_SECONDS, back_up
 from stratalog.backups.prune import ABANDONED_SECONDS, prune_backups
 from stratalog.backups.repository import BackupRepository
+from stratalog.backups.restore import restore_store
 from stratalog.backups.verification import verify_backup
 from stratalog.backups.view import BackupIndex, store_over
 from stratalog.errors import Conflict
@@ -19,7 +21,7 @@ from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
-from tests.maintenance.growing import SETTINGS, grow
+from tests.maintenance.growing import SETTINGS, grow, told
 
 pytestmark = pytest.mark.slow
 
@@ -123,25 +125,33 @@ def test_a_call_during_which_backups_are_pruned_succeeds_or_is_a_conflict(call: 
 
 
 def test_a_restoration_whose_backup_is_pruned_meanwhile_succeeds_or_is_a_conflict() -> None:
-    conflicts = 0
+    conflicts = successes = 0
     for position in range(10**6):
         _, backups = old_backups()
+        manifest = backups.repository().manifests()[0]
+        wanted = told(backups.view(manifest.id))
 
         def prune(backups: Backups = backups) -> None:
             prune_backups(backups.repository(), 1)
 
         blobs = Interrupted(backups, position, prune)
         repository = BackupRepository(blobs, backups.clock)
-        manifest = backups.repository().manifests()[0]
         source = store_over(BackupIndex(repository, manifest.root), repository, manifest, SETTINGS)
+        target = open_inline(settings=SETTINGS, clock=backups.clock)
+        require_backup = partial(repository.require_backup, manifest.id)
         try:
             with repository.reading(manifest.id):
-                backups.restored(source)
+                report = restore_store(source, target, manifest.id, require_backup=require_backup)
         except Conflict:
             conflicts += 1
+        else:
+            assert report.failures == ()
+            assert told(target) == wanted
+            successes += 1
         if blobs.left >= 0:
             break
     assert conflicts
+    assert successes
 
 
 def test_a_prune_keeps_the_objects_of_an_old_interrupted_backup_that_is_finished_meanwhile() -> None:

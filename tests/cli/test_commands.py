@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import stratalog
+from stratalog.cli import main
 from stratalog.cli.program import FAILED
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
@@ -303,8 +305,12 @@ def test_maintain_uses_a_policy_file_and_the_steps_of_an_application(budget: Run
 
 def test_verify_proves_all_documents_or_the_named_documents(budget: Run) -> None:
     budget("snapshot", "acme/budget")
-    assert "verified  acme/budget  version 3, 1 snapshots" in budget("verify").stdout
-    assert lines(budget("verify", "acme/budget", "--upto", "2", "--json").stdout)[0]["version"] == 2
+    budget("create", "acme/second")
+    shown = budget("verify").stdout
+    assert "verified  acme/budget  version 3, 1 snapshots" in shown
+    assert "verified  acme/second  version 0" in shown
+    [named] = lines(budget("verify", "acme/budget", "--upto", "2", "--json").stdout)
+    assert (named["name"], named["version"]) == ("acme/budget", 2)
 
 
 @pytest.mark.parametrize("options", [[], ["--quick"]])
@@ -751,7 +757,24 @@ def test_a_group_without_a_command_prints_its_help_and_no_error(run: Run, group:
 
 
 def test_help_shows_the_whole_first_sentence_of_each_command(run: Run) -> None:
-    assert "..." not in run("--help").stdout.partition("Commands:")[2]
+    groups: list[tuple[str, ...]] = [()]
+    for path in groups:
+        _, heading, listed = run(*path, "--help").stdout.partition("Commands:")
+        assert heading
+        assert "..." not in listed
+        groups += [(*path, name) for name in groups_in(path)]
+    assert len(groups) > 1
+
+
+def groups_in(path: tuple[str, ...]) -> list[str]:
+    """Return the names of the groups of commands within the group at ``path``."""
+    group: click.Command | None = main
+    for name in path:
+        assert isinstance(group, click.Group)
+        group = group.get_command(click.Context(group), name)
+    assert isinstance(group, click.Group)
+    context = click.Context(group)
+    return [name for name in group.list_commands(context) if isinstance(group.get_command(context, name), click.Group)]
 
 
 @pytest.mark.parametrize("arguments", [["mutate", "acme/budget"], ["show", "--att", "1"], ["list", "acme", "too-much"]])

@@ -54,7 +54,7 @@ def test_a_command_has_an_example_in_its_help_and_in_the_guide(name: str) -> Non
 
 
 @each_command
-def test_a_command_answers_in_json_and_takes_a_store(name: str) -> None:
+def test_a_command_has_the_options_json_and_store(name: str) -> None:
     assert {"--json", "--store"} <= {text for one in COMMANDS[name].params for text in one.opts}
 
 

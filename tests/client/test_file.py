@@ -129,7 +129,7 @@ def test_a_file_that_is_not_a_database_is_corrupt(tmp_path: Path) -> None:
         Client(InProcess(new_document()), str(path))
 
 
-def test_a_client_of_a_file_with_a_damaged_page_works_or_raises_an_error_of_its_own(tmp_path: Path) -> None:
+def test_a_client_of_a_file_with_a_damaged_page_works_or_raises_a_stratalog_error(tmp_path: Path) -> None:
     path, document = tmp_path / "plan.sqlite", new_document()
     client = Client(InProcess(document), str(path))
     for number in range(60):

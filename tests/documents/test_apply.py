@@ -558,7 +558,10 @@ def test_too_many_mutations_are_refused() -> None:
 @pytest.mark.parametrize("key", ["", "\0b/ada", "/item", "k" * 513, "\ud800", 7, None, "%" * 100 + "/item"])
 def test_a_put_with_an_invalid_key_is_rejected_and_a_get_of_the_key_raises(key: Any) -> None:
     document = World().create()
-    if isinstance(key, str) and key.isascii():
+    if key == "\ud800":
+        with pytest.raises(Invalid):
+            document.mutate("put", {"key": key, "value": 1})
+    else:
         assert document.mutate("put", {"key": key, "value": 1}).status == "rejected"
     with pytest.raises((Invalid, LimitExceeded)):
         document.get(key)

@@ -94,7 +94,9 @@ def test_the_cost_of_a_commit_does_not_grow_without_snapshots() -> None:
     assert sum(copied[-1000:]) <= 3 * sum(copied[:1000])
 
 
-def test_commits_continue_during_a_background_snapshot_and_close_waits_for_the_snapshot() -> None:
+def test_commits_continue_during_a_background_snapshot_and_close_waits_for_the_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World(snapshot_entries_interval=INTERVAL)
     tasks = world.environment.background = BackgroundTasks()
     document = world.create()
@@ -113,8 +115,15 @@ def test_commits_continue_during_a_background_snapshot_and_close_waits_for_the_s
     for _ in range(3 * INTERVAL):
         document.apply([inc()])
     assert snapshots(document) == []
-    released.set()
-    tasks.close()
+    join = threading.Thread.join
+
+    def release_and_join(thread: threading.Thread) -> None:
+        released.set()
+        join(thread)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "join", release_and_join)
+        tasks.close()
     world.recorder.before = None
     assert len(snapshots(document)) == 1
     document.apply([inc()])

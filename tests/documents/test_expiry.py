@@ -122,7 +122,7 @@ def test_a_client_that_arrives_during_its_collection_leaves_no_row_in_its_group(
 
 
 def test_a_member_without_a_client_is_idle() -> None:
-    """Older releases could leave a member without a client, because they read the client's group only once."""
+    """A `collect` event that does not name a client's group leaves such a member."""
     world = World()
     document = world.create()
     document.apply([inc(client="first", id=1)], group="team", owner="ann")

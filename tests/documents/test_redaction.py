@@ -316,7 +316,7 @@ def test_any_redaction_is_refused_or_leaves_a_document_that_verifies(
 
 
 def test_a_snapshot_that_became_the_base_meanwhile_is_not_deleted() -> None:
-    """A floor rises onto a snapshot that a redaction has listed for deletion. Earlier code then deleted the base."""
+    """A floor rises onto a snapshot that a redaction has listed for deletion."""
     world = World(snapshot_entries_interval=1000, segment_entries_target=4)
     document = world.create()
     for number in range(12):

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from stratalog.clock import Clock, SystemClock
+from stratalog.clock import Clock, Observation, SystemClock
 from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable, VersionConflict
 from stratalog.keys import entries_partition, number
 from stratalog.log import Log, open_log
@@ -303,8 +303,10 @@ def test_an_append_to_an_unavailable_index_raises_unavailable_at_its_deadline() 
 def test_an_append_in_doubt_raises_outcome_unknown_at_its_deadline() -> None:
     log = new_log(append_seconds_max=1)
     scripted(log.environment).script = [lost_request] * 500
+    begun = Observation(log.environment.clock)
     with pytest.raises(OutcomeUnknown):
         log.append(event())
+    assert 1 <= begun.age_seconds() < 3
 
 
 def test_an_append_raises_outcome_unknown_if_a_lost_request_may_still_take_effect() -> None:

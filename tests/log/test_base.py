@@ -220,9 +220,9 @@ def family() -> Log:
 
 
 def test_raising_the_floor_never_misses_a_pin_that_moves() -> None:
-    """Earlier releases scanned the pins twice, and trusted two equal results.
+    """Two equal scans of the pins prove nothing.
 
-    Both scans missed a pin if it moved once during each scan, from a page not yet read to a page already read.
+    Both scans miss a pin that moves once during each scan, from a page not yet read to a page already read.
     """
     last = 0
     while True:
@@ -235,7 +235,7 @@ def test_raising_the_floor_never_misses_a_pin_that_moves() -> None:
 
 
 def test_a_scan_of_pins_in_prefix_order_misses_a_pin_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """List the pins as earlier releases did, to show that the test above notices the defect."""
+    """Take the lowest pin of such a scan, to show that the test above notices a missed pin."""
 
     def scanned(index: Index, prefix: str) -> Pin | None:
         pins, after = list[Pin](), ""
@@ -303,8 +303,7 @@ def test_a_snapshot_below_the_floor_of_a_plain_log_does_not_stop_segments_from_b
     fill(log, 10)
     attributes = {"c": 0, "w": "slow", PLAIN.tag: b"by somebody slow", "h": log.hash_at(2)}
     raise_floor(log, 8)
-    # Earlier releases could store a snapshot below the floor. `put_snapshot` now refuses such a snapshot, so this test
-    # commits the item directly.
+    # `put_snapshot` refuses a snapshot below the floor, so this test commits the item directly.
     log.environment.index.commit([Put(Item(snapshots_partition(log.record.prefix), fixed(2), attributes))])
     clock_of(log.environment).sleep(DUE_SECONDS)
     assert free_segments(log) == 2

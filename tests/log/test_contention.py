@@ -116,7 +116,7 @@ def waits_of(cause: StratalogError) -> list[tuple[int, int]]:
         waits.append((clock.boot_ms() - before, left))
 
 
-def test_a_wait_after_a_lost_race_never_exceeds_a_tenth_of_the_remaining_time() -> None:
+def test_a_wait_after_a_lost_race_is_at_most_the_first_wait_or_a_tenth_of_the_remaining_time() -> None:
     waits = waits_of(ConditionFailed({}))
     assert all(wait <= max(2, left / 10) + 1 for wait, left in waits)
     assert len(waits) > 50

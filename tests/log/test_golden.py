@@ -96,7 +96,7 @@ def _nameless(text: str) -> str:
     return re.sub("@[a-z2-7]{12}", "@", text)
 
 
-def test_the_same_operations_still_write_the_same_keys_and_attributes() -> None:
+def test_the_same_operations_still_write_the_same_keys_and_names_of_attributes() -> None:
     assert shapes(golden_of(written())) == shapes(GOLDEN)
 
 

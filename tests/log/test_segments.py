@@ -246,10 +246,7 @@ def lose_archives(log: Log) -> None:
 
 
 def test_entries_that_differ_from_their_damaged_archive_are_not_freed() -> None:
-    """Both the archive and one entry are damaged. Earlier code freed all entries, and no record named the new archive.
-
-    After the test repairs the entry, the log writes the archive again.
-    """
+    """Both the archive and one entry are damaged. Once the entry is repaired, the log writes the archive again."""
     log = new_log(segment_entries_target=4)
     fill(log, 6)
     archive_segments(log)

@@ -1,4 +1,4 @@
-"""Random operations that fill a store, and the answers of a store to all public queries."""
+"""Random operations that fill a store, and the answers of a store to queries about its content."""
 
 from __future__ import annotations
 
@@ -34,13 +34,16 @@ def grow(store: stratalog.Store, chance: Random, steps: int, *, without: Step | 
 
 
 def told(store: stratalog.Store) -> dict[str, Any]:
-    """Return the answers of all public queries about the content of the store."""
+    """Return the answers of the store about all of its logs, documents, records and dead letters of records."""
     answers: dict[str, Any] = {}
     for organisation in store.organisations():
         for line in store.list(organisation):
             log = store.log(organisation, line.id)
             answers[f"{organisation}/{line.id}"] = [line, log.record, log.floor(), log.head().version]
             answers[f"{organisation}/{line.id} holders"] = list(store.organisations_of(line.id))
+            if line.kind == "grid":
+                kept = log.app_snapshot(log.head().version)
+                answers[f"{organisation}/{line.id} snapshot"] = kept and (kept.version, list(log.read_snapshot(kept)))
             answers[f"{organisation}/{line.id} entries"] = [
                 _kept_entry(log, n) for n in range(1, log.head().version + 1)
             ]
@@ -64,6 +67,8 @@ def _told_of(document: Document) -> dict[str, Any]:
         with suppress(stratalog.NotFound):
             view = document.at(version)
             answers[f"{name}@{version}"] = (view.to_dict(), list(view.list()), view.content_digest())
+    for key in document.at().to_dict():
+        answers[f"{name} history of {key}"] = list(document.history(key))
     for client in ("ada", "bob"):
         last = document.last_mutation(client)
         answers[f"{name} {client}"] = (last, _applied_in(document, client, last) if last and not oldest else None)

@@ -89,6 +89,7 @@ def test_damage_of_every_kind_is_found_and_named_in_a_folder(tmp_path: Path) -> 
     with full_store(tmp_path) as store:
         result = sweep(store, FolderPlace(tmp_path), Random(6), per_kind=1)
     assert result.missed == []
+    assert {what.partition(":")[0] for what in result.planted} >= SHAPES.keys()
     assert {"delete", "flip", "swap", "truncate"} == {what.partition(": ")[2] for what in result.planted}
 
 

@@ -143,7 +143,10 @@ def test_a_failure_does_not_change_the_record(world: World) -> None:
     world.records.fail("b1", "bad")
     with pytest.raises(NotFound):
         world.records.get("b1")
-    assert world.records.put("b1", b"good").version == 1
+    stored = world.records.put("b1", b"good")
+    assert stored.version == 1
+    world.records.fail("b1", "worse")
+    assert world.records.stat("b1") == stored
 
 
 def test_the_failure_count_restarts_after_a_resolution(world: World) -> None:

@@ -280,7 +280,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B580",
         (Edit(FILE, 'if (problem := connection.pragma("quick_check", 1)) != "ok":', 'if (problem := "ok") != "ok":'),),
-        ("tests/client/test_file.py::test_a_client_of_a_file_with_a_damaged_page_works_or_raises_an_error_of_its_own",),
+        ("tests/client/test_file.py::test_a_client_of_a_file_with_a_damaged_page_works_or_raises_a_stratalog_error",),
     ),
     Removal(
         "B580",

@@ -32,7 +32,7 @@ ASIDE = Edit(
     "                return True\n"
     "            os.rename(aside, path)\n",
 )
-"""The delete of earlier versions: it renames the file first and then compares."""
+"""The delete without the fix: it renames the file first and then compares."""
 
 LOCK_FILES = "tests/test_store.py::test_a_store_whose_lock_files_cannot_be_opened_leaves_no_file_open"
 PREPARATION = "tests/cloud/test_preparation.py"

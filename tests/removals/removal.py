@@ -33,8 +33,8 @@ class Removal(msgspec.Struct, frozen=True):
     """The removal of a bug's fix. Each test or world in ``fails`` must then fail.
 
     ``fails`` has names as in docs/guarantees.md: ``tests/…::test_…``, or ``world log`` for a simulated world whose
-    checkers notice the bug. ``raises`` names errors such as AttributeError that the bug itself raises. Any other
-    error of this kind means that the removal broke the code, so the failed test proves nothing.
+    checkers notice the bug. After any other AttributeError, ImportError, NameError or SyntaxError than those that the
+    bug itself raises, which ``raises`` names, the failed test proves nothing: the removal broke the code.
     """
 
     bug: str

@@ -2,8 +2,8 @@
 
 Each store results from one seed of a world. While the actors run, another process inspects the whole store repeatedly,
 through ports that inject faults. After the run, this module inspects the store once more. `BranchesWorld` has several
-stores, and the module inspects each store. No inspection may find damage. This module does not run the world `disk`,
-because each seed of `disk` inspects its own store after the last power failure.
+stores, and the module inspects each store. No inspection may find damage. `WORLDS` lists the worlds that this module
+runs. The world `disk` is not among them, because each of its seeds inspects its own store after the last power failure.
 """
 
 from __future__ import annotations

@@ -358,9 +358,7 @@ MUTANTS = (
         replaced(pending_entry, "same_request", _same_named),
         "honest-retry",
     ),
-    _mutant(
-        "acknowledged before the commit", replaced(Appender, "append", _append_unheard), "acknowledged", "key-bound"
-    ),
+    _mutant("failed append acknowledged", replaced(Appender, "append", _append_unheard), "acknowledged", "key-bound"),
     _mutant(
         "pins of forks ignored",
         replaced(retention, "lowest_pin", lambda index, prefix: None),

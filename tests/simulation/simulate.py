@@ -2,8 +2,8 @@
 
 The command prints the first ten failing seeds, each with a command that repeats the seed, and the counts of events. The
 exit code is 1 if a seed failed, or if the median seed made too few port calls. In a run of at least 1,000 seeds, the
-exit code is also 1 if an event in a world's ``columns`` never happened. ``--mutants`` plants each known bug. The exit
-code is then 0 only if each bug was caught by one of the checkers that its mutant names.
+exit code is also 1 if an event in a world's ``columns`` never happened. ``--mutants`` plants the bugs in `MUTANTS`, one
+after the other. The exit code is then 0 only if each bug was caught by one of the checkers that its mutant names.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--world", choices=WORLDS, help="run this world only")
     parser.add_argument("--trace", action="store_true", help="run only the first seed, and print every step")
     parser.add_argument(
-        "--mutants", action="store_true", help="plant each known bug, and run seeds until a checker fails"
+        "--mutants", action="store_true", help="plant one bug after the other, and run seeds until a checker fails"
     )
     parser.add_argument("--processes", type=int, help="the number of processes; by default, one per core")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -52,7 +52,7 @@ class CollectWorld:
         "collected blobs",
         "collections",
         "collections stopped",
-        "collections gone on with",
+        "collections resumed",
         "blobs changed when looked at again",
         "dry runs",
         "forks",
@@ -178,7 +178,7 @@ class CollectWorld:
         found = collect(environment, scope, stop=stop) if whole else collect_family(environment, scope, stop=stop)
         counts = self.scheduler.counts
         counts.bump("collections")
-        counts.bump("collections gone on with", 0 if kept is None else 1)
+        counts.bump("collections resumed", 0 if kept is None else 1)
         counts.bump("collections stopped", 0 if found.is_finished else 1)
         counts.bump("collected blobs", len(found.garbage))
         counts.bump("blobs changed when looked at again", found.changed)

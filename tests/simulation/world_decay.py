@@ -8,7 +8,8 @@ blobs. Then all retained history must be readable.
 A busy seed has no faults and no damage. Writers commit without pause, and each floor must rise after one proof of its
 base.
 In a slow seed a pause may last weeks, and a scrub reads blobs. The disk may damage a value after the scrub has read it.
-A floor may rise onto such a value while its blob exists. The world keeps its own record of the scrub's reads.
+A floor may rise onto a base with such a value while the blob of the value exists. The world keeps its own record of the
+scrub's reads.
 """
 
 from __future__ import annotations

@@ -382,9 +382,9 @@ def beat(process: Process, worker: Worker) -> None:
             worker.heartbeat()
 
 
-def harmless(draft: Draft, args: Any) -> None:
+def reject_poison(draft: Draft, args: Any) -> None:
     """Reject the mutation. The checks and the last worker use this mutator for poison, because they must not crash."""
     raise Rejected("poison")
 
 
-MUTATORS = {**BUILT_IN_MUTATORS, POISON: harmless}
+MUTATORS = {**BUILT_IN_MUTATORS, POISON: reject_poison}

@@ -1,8 +1,8 @@
 """The world of restores: entries that are committed together with their snapshots, while other processes forget.
 
-It is the world of the log with two more actors. A restorer prepares a snapshot and appends an entry with it, again and
-again until the entry is committed. A collector deletes unreferenced blobs. The entry of a restore says nothing about
-its state, so a restore without its snapshot is lost.
+It is the world of the log with two more actors. A restorer prepares a snapshot and appends an entry with it. If the
+append fails, the restorer tries again a few times. A collector deletes unreferenced blobs. The entry of a restore says
+nothing about its state, so a restore without its snapshot is lost.
 
 A seed has freezes or crashes, not both; see `world_collect`.
 """
