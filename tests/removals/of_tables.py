@@ -11,6 +11,9 @@ TABLE = "apps/table/src/stratalog_table"
 TRANSACTION_GROUP = f"{TABLE}/transaction_group.py"
 QUEUE_PATH = f"{TABLE}/queue_path.py"
 PARTITIONS = f"{TABLE}/partitions.py"
+EXPIRY = "src/stratalog/documents/expiry.py"
+EXPIRIES = "tests/documents/test_expiry.py"
+QUEUE_CLIENT = '                self._group = ""  # the next message must not have the numbers of a message in doubt\n'
 COLLECTION = f"{TABLE}/collection.py"
 CREATION = f"{TABLE}/table_creation.py"
 ROW_ORDER = f"{TABLE}/row_order.py"
@@ -22,6 +25,7 @@ INGEST = f"{TESTS}/test_file_ingest.py"
 CREATIONS = f"{TESTS}/test_table_creation.py"
 OWNERSHIP = f"{TESTS}/test_ownership.py"
 PROPERTIES = f"{TESTS}/test_ownership_properties.py"
+QUEUE_PROPERTIES = f"{TESTS}/test_queue_properties.py"
 PROPERTY = f"{PROPERTIES}::test_nothing_but_a_table_s_own_files_is_ever_deleted_and_no_row_is_lost"
 TYPED = f"{TESTS}/test_key_types.py::test_an_invalid_key_text_is_refused"
 ALTERATION = "opened.alter(changes, retention_days=retention_days)"
@@ -286,7 +290,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B309",
         (Edit(QUEUE_PATH, "                _check_accepted(pushed.outcomes)\n", ""),),
-        (f"{TESTS}/test_committing.py::test_a_push_that_reuses_a_committed_id_with_different_content_is_a_conflict",),
+        (f"{TESTS}/test_committing.py::test_a_message_of_a_group_that_was_collected_is_refused",),
     ),
     Removal(
         "B330",
@@ -595,18 +599,36 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B852",
-        (
-            Edit(
-                f"{TABLE}/queue_path.py",
-                '                self._group = f"{GROUP}-{number}"\n',
-                "                raise\n",
-            ),
-        ),
+        (Edit(QUEUE_PATH, "weekly_group(GROUPS, begun.wall_ms)", "GROUPS"),),
         (f"{TESTS}/test_committing.py::test_new_senders_can_send_after_the_idle_senders_were_collected",),
     ),
     Removal(
         "B858",
-        (Edit(f"{TABLE}/queue_path.py", 'bound[0] if bound and bound[0].startswith(f"{GROUP}-") else GROUP', "GROUP"),),
-        (f"{TESTS}/test_committing.py::test_a_client_continues_and_begins_anew_after_its_idle_group_was_collected",),
+        (Edit(QUEUE_PATH, "        if group != self._group:\n", "        if not self._group:\n"),),
+        (f"{TESTS}/test_committing.py::test_a_sender_continues_after_its_idle_group_was_collected",),
+    ),
+    Removal(
+        "B900",
+        (Edit(EXPIRY, "        if not _may_expire(state, group, before_ms):\n", "        if False:\n"),),
+        (
+            f"{QUEUE_PROPERTIES}::test_each_sent_transaction_is_applied_once_although_idle_groups_are_forgotten",
+            f"{TESTS}/test_committing.py::test_a_transaction_that_waits_while_its_idle_group_is_old_is_applied",
+            f"{EXPIRIES}::test_a_weekly_group_expires_only_after_a_commit_of_its_series_two_weeks_later",
+        ),
+    ),
+    Removal(
+        "B900",
+        (Edit(EXPIRY, "    if weekly.end_ms > before_ms:\n", "    if False:\n"),),
+        (f"{EXPIRIES}::test_a_weekly_group_expires_only_once_its_week_ended_long_enough_ago",),
+    ),
+    Removal(
+        "B901",
+        (Edit(QUEUE_PATH, 'f"queue/{new_id(self._clock)}", 0', '"queue/sender", 0'),),
+        (f"{TESTS}/test_committing.py::test_a_sender_that_begins_while_messages_wait_reuses_no_number",),
+    ),
+    Removal(
+        "B901",
+        (Edit(QUEUE_PATH, QUEUE_CLIENT, ""),),
+        (f"{TESTS}/test_committing.py::test_a_sender_continues_with_another_client_after_a_message_in_doubt",),
     ),
 )
