@@ -13,7 +13,7 @@ QUEUE_PATH = f"{TABLE}/queue_path.py"
 PARTITIONS = f"{TABLE}/partitions.py"
 EXPIRY = "src/stratalog/documents/expiry.py"
 EXPIRIES = "tests/documents/test_expiry.py"
-QUEUE_CLIENT = '                self._group = ""  # the next message must not have the numbers of a message in doubt\n'
+QUEUE_CLIENT = '                self._group = ""  # the next message must not reuse numbers in doubt\n'
 COLLECTION = f"{TABLE}/collection.py"
 CREATION = f"{TABLE}/table_creation.py"
 ROW_ORDER = f"{TABLE}/row_order.py"

@@ -56,8 +56,8 @@ def idle_clients(
 ) -> IdleClients | None:
     """Return up to ``limit`` clients of groups that committed nothing after ``version``; None without such clients.
 
-    ``version`` is the newest version at ``before_ms``. ``after`` is the position where the previous search ended. Commit
-    the result only as the version directly after ``state``.
+    ``version`` is the newest version at ``before_ms``. ``after`` is the position where the previous search ended.
+    Commit the result only as the version directly after ``state``.
     """
     clients: list[list[str]] = []
     groups: list[str] = []

@@ -84,7 +84,7 @@ class TableQueue:
                 self._push(QueuedPush(self._group, self._table.document.origin, "", "", carried))
                 self._check_in_time(begun)
             except (Conflict, OutcomeUnknown):
-                self._group = ""  # the next message must not have the numbers of a message in doubt
+                self._group = ""  # the next message must not reuse numbers in doubt
                 raise
             self._number += len(carried)
         return [Ticket(mutation.client, mutation.id) for mutation in carried]
