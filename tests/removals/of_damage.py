@@ -549,4 +549,26 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/backends/test_sqlite_blobs.py::test_putting_over_a_damaged_row_restores_it",),
     ),
+    Removal(
+        "B903",
+        (
+            Edit(
+                "src/stratalog/log/sweep.py",
+                'read_attributes(listed.item, StoredDeletion, "a deleted log")',
+                "StoredDeletion(**listed.item.attributes)",
+            ),
+        ),
+        (SWEPT,),
+    ),
+    Removal(
+        "B903",
+        (
+            Edit(
+                "src/stratalog/records/uploads.py",
+                'read_attributes(pin, StoredUpload, "an upload").c',
+                'int(pin.attributes["c"])',
+            ),
+        ),
+        (SWEPT,),
+    ),
 )
