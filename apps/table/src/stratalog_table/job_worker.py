@@ -29,7 +29,7 @@ class JobWorker:
     def __init__(self, table: Table, data_files: DataFiles, lease_ms: int) -> None:
         check_duration("lease_ms", lease_ms)
         self._table = table
-        self._data_files = data_files.with_columns(table.at().columns())
+        self._data_files = data_files
         self._lease_ms = lease_ms
         self._id = table.new_id()
 
@@ -51,11 +51,14 @@ class JobWorker:
             raise
 
     def _merge(self, claim: _Claim) -> bool:
-        held = self._table.at().on_partition(claim.partition)
+        view = self._table.at()
+        held = view.on_partition(claim.partition)
         inputs = [reference for reference in held.references if reference.job == claim.job]
         if not inputs:
             return False
-        schema = self._data_files.rows_schema or self._joined_schema(claim, inputs)
+        # Take the columns of the same view. A file that an earlier view does not track may have more columns, and the
+        # merge would drop their values.
+        schema = self._data_files.with_columns(view.columns()).rows_schema or self._joined_schema(claim, inputs)
         parts = merged(self._data_files.schema, [self._rows(claim, held, reference, schema) for reference in inputs])
         filename = new_filename(self._table)
         try:

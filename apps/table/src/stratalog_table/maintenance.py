@@ -132,9 +132,10 @@ def compact(
 
 def retry_damaged(table: Table, data_files: DataFiles) -> int:
     """Read each file that was set aside, release the readable files, and return the number of released files."""
-    files = data_files.with_columns(table.at().columns())
+    view = table.at()
+    files = data_files.with_columns(view.columns())
     released = 0
-    for damage in list(table.at().damaged()):
+    for damage in list(view.damaged()):
         try:
             files.check(damage.filename)
         except (OSError, DataFileDamaged, Invalid):  # Invalid: the file's name cannot be a name of a data file
