@@ -402,6 +402,23 @@ def test_a_repeated_push_down_moves_no_reference(made: tuple[Table, DataFiles]) 
     assert push_down(table, data_files) == 0
 
 
+def test_a_damaged_file_on_a_split_partition_keeps_no_reference_above_it(tmp_path: Path) -> None:
+    table, data_files = made_of(tmp_path, LONG)
+    above = ingest(table, data_files, numbered(0, 1000))
+    table.split_at("root", 500)
+    left, _ = leaves(table)
+    damaged = ingest(table, data_files, numbered(0, 400))
+    table.split_at(left, 250)
+    assert above is not None
+    assert damaged is not None
+    table.set_aside_files([FileDamage(damaged.filename, "damaged")])
+    assert push_down(table, data_files) == 1
+    held = table.at().files_by_partition()
+    assert held[left] == [damaged.filename]
+    assert [leaf for leaf in leaves(table) if above.filename not in held[leaf]] == []
+    assert "root" not in held
+
+
 def test_retention_prevents_forgetting_versions_within_its_period() -> None:
     clock = ManualClock()
     table = table_of(memory_store(clock))
