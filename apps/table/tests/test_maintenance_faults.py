@@ -12,6 +12,7 @@ import pytest
 
 from apps.table.tests.helpers import (
     LONG,
+    assignment,
     collect_now,
     everything_is_old,
     leaves,
@@ -28,7 +29,7 @@ from stratalog_table import Table, maintenance
 from stratalog_table.damaged_files import FileDamage
 from stratalog_table.data_files import DataFileDamaged, DataFiles
 from stratalog_table.job_claims import JobClaim
-from stratalog_table.job_worker import JobWorker
+from stratalog_table.job_worker import JobWorker, _Claim
 from stratalog_table.limits import DAMAGE_REASON_CHARACTERS_MAX, RETENTION_DAYS_MAX
 from stratalog_table.maintenance import (
     TableMaintenanceReport,
@@ -374,6 +375,19 @@ def test_a_job_that_is_cancelled_while_it_is_done_changes_nothing(
     assert not JobWorker(table, data_files, 0).work(job, partition)
     assert {file.filename for file in data_files.list()} == before
     assert rows_in(table, data_files) == all_of(900)
+
+
+def test_a_claim_of_a_worker_whose_clock_was_far_ahead_can_be_taken_over() -> None:
+    clock = ManualClock()
+    table = table_of(memory_store(clock))
+    table.add_files([new_file("a"), new_file("b")])
+    table.assign_job_ids([assignment("job", "a", "b")])
+    now_ms = clock.wall_ms()
+    clock.set_wall(now_ms + 365 * 86_400_000)
+    assert _Claim(table, "job", "root", "ahead", 60_000).take()
+    assert not _Claim(table, "job", "root", "other", 60_000).take()
+    clock.set_wall(now_ms)
+    assert _Claim(table, "job", "root", "other", 60_000).take()
 
 
 def test_input_files_collected_after_another_worker_did_the_job_are_not_damage(made: tuple[Table, DataFiles]) -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from stratalog import NotFound
+from stratalog.clock import is_interval_over
 from stratalog_table.data_files import DataFileDamaged, DataFiles
 from stratalog_table.job_claims import JobClaim
 from stratalog_table.limits import check_duration
@@ -130,7 +131,7 @@ class _Claim:
         known = self._table.at().claim(self.job, self.partition)
         if known is not None:
             self._seen, version = known
-            if self._clock.wall_ms() - self._changed_ms(version) < self._lease_ms:
+            if not is_interval_over(self._clock, self._changed_ms(version), self._lease_ms):
                 return False
         self._renew()
         return True
