@@ -8,9 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.table.tests.helpers import memory_store, table_of
-from stratalog import OutcomeUnknown
-from stratalog.limits import CLIENT_IDLE_DAYS_MIN
+from stratalog import OutcomeUnknown, StratalogError
+from stratalog.limits import CLIENT_IDLE_DAYS_MIN, QUEUE_RECEIVES_MAX
 from stratalog.testing.clock import ManualClock
+from stratalog.worker.dead_letters import redrive_all
 from stratalog.worker.worker import Worker
 from stratalog_table import RULES
 from stratalog_table.queue_path import TableQueue, Ticket
@@ -61,11 +62,24 @@ class World:
             worker.step()
         worker._let_go()
 
+    def lose(self) -> None:
+        """Deliver the oldest message to workers that crash, until the message is a dead letter."""
+        for _ in range(QUEUE_RECEIVES_MAX + 1):
+            self.store.queue.receive(1)
+            self.clock.sleep(60)
+
+    def redrive(self) -> None:
+        """Redrive the dead letters, as an operator does. Letters that were redriven before stay, without effect."""
+        for _, outcomes in redrive_all(self.store):
+            assert not isinstance(outcomes, StratalogError), outcomes
+
     def commit(self) -> None:
         """Commit another entry, so that a version shows the time."""
         self.table.set_retention(self.table.version)
 
     def expire(self) -> None:
+        """Forget idle groups, as maintenance does. The operator redrives dead letters before."""
+        self.redrive()
         before_ms = self.clock.wall_ms() - CLIENT_IDLE_DAYS_MIN * DAY_SECONDS * 1000
         self.table.document.expire_clients(before_ms)
 
@@ -75,6 +89,7 @@ class World:
     def check(self) -> None:
         """Apply the rest of the queue, and check that each acknowledged file was added by its own transaction."""
         Worker(self.store).run(drain=True)
+        self.redrive()
         held = {file.filename for file in self.table.at().files(0).files}
         assert held - self.in_doubt == set(self.tickets)
         added: dict[str, int] = {}
@@ -86,9 +101,9 @@ class World:
         assert set(added) == held
         state = self.table.document.state()
         for name, ticket in self.tickets.items():
-            is_forgotten = state.client(ticket.client) is None
-            expected = None if is_forgotten else CommittedTransaction(added[name])
-            assert self.senders[0].outcome(ticket) == expected
+            is_late = any(before < ticket.id <= last for before, last in state.lost(ticket.client))
+            has_outcome = state.client(ticket.client) is not None and not is_late
+            assert self.senders[0].outcome(ticket) == (CommittedTransaction(added[name]) if has_outcome else None)
 
 
 SENDER = st.integers(0, SENDERS - 1)
@@ -97,6 +112,8 @@ ACTIONS = st.one_of(
     st.tuples(st.just("restart"), SENDER),
     st.tuples(st.just("work"), st.integers(1, 6)),
     st.tuples(st.just("pause"), st.sampled_from([1, 8, 20, 45, 200])),
+    st.tuples(st.just("lose")),
+    st.tuples(st.just("redrive")),
     st.tuples(st.just("commit")),
     st.tuples(st.just("expire")),
 )
@@ -104,8 +121,11 @@ WAITING = [("send", 0, 0), ("work", 2), ("send", 0, 0), ("pause", 45), ("commit"
 RESTARTED = [("send", 0, 0), ("work", 2), ("restart", 0), ("send", 0, 0), ("restart", 0), ("send", 0, 0)]
 LATER = [("send", 0, 0), ("work", 2), ("pause", 45), ("send", 1, 0), ("work", 2), ("expire",), ("send", 0, 0)]
 
+LOST = [("send", 0, 0), ("lose",), ("send", 0, 0), ("send", 0, 0), ("work", 4), ("redrive",), ("redrive",)]
+
 
 @given(st.lists(ACTIONS, max_size=40))
+@example(LOST)
 @example(WAITING)
 @example(RESTARTED)
 @example(LATER)
