@@ -92,8 +92,9 @@ class TableQueue:
     def outcome(self, ticket: Ticket) -> CommittedTransaction | None:
         """Return the outcome of a transaction. Return None while the transaction waits in the queue.
 
-        Also return None after maintenance has forgotten the ticket's client, which was idle for at least 30 days, and for
-        a transaction whose message became a dead letter before later messages of the sender were applied.
+        Also return None if a worker passed over the transaction because its message is a dead letter, and after
+        maintenance has forgotten the ticket's client, which was idle for at least 30 days.
+
         Raises VersionForgotten if the log has forgotten the version that contains the transaction.
         """
         return committed_with(self._table.document, ticket.client, ticket.id).get(ticket.id)
