@@ -86,7 +86,7 @@ def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] |
     if refused is not None:
         return refused.outcomes
     outcomes = _run(document, queued, chosen)
-    return outcomes if read_weekly_group(queued.group) is None else _beside_missing(document, queued, chosen, outcomes)
+    return outcomes if read_weekly_group(queued.group) is None else _past_missing(document, queued, chosen, outcomes)
 
 
 def _run(document: Document, queued: QueuedPush, chosen: Sequence[Carried]) -> list[Outcome]:
@@ -100,7 +100,7 @@ def _run(document: Document, queued: QueuedPush, chosen: Sequence[Carried]) -> l
     return outcomes
 
 
-def _beside_missing(
+def _past_missing(
     document: Document, queued: QueuedPush, chosen: Sequence[Carried], outcomes: list[Outcome]
 ) -> list[Outcome]:
     """Run the mutations that an earlier, missing message kept from running, and those of a message that was missing.
