@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
@@ -703,7 +704,13 @@ def test_a_damaged_directory_line_stops_no_maintenance(store: stratalog.Store) -
         list(store.list("acme"))
 
 
-def test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps(store: stratalog.Store) -> None:
+@pytest.mark.parametrize(
+    ("deletion", "upload"),
+    [({"o": None}, {"c": None}), ({"m": "text"}, {"c": "text"}), ({"m": b""}, {"c": -(2**60)}), ({"o": 7}, {"c": b""})],
+)
+def test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps(
+    store: stratalog.Store, deletion: dict[str, Any], upload: dict[str, Any]
+) -> None:
     index = store.environment.index
     prefixes = []
     for name in ("a", "b"):
@@ -715,8 +722,8 @@ def test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps(store: str
     pin = index.get(uploads_partition("acme"), "a/upload")
     assert gone is not None
     assert pin is not None
-    for item, name in ((gone, "o"), (pin, "c")):
-        attributes = {key: value for key, value in item.attributes.items() if key != name}
+    for item, damage in ((gone, deletion), (pin, upload)):
+        attributes = {key: value for key, value in {**item.attributes, **damage}.items() if value is not None}
         index.commit([Put(Item(item.partition, item.sort, attributes))])
     store.environment.clock.sleep(3 * RECORD_UPLOAD_SECONDS_MAX)
     report = maintain(store, MaintenancePolicy())

@@ -584,5 +584,25 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (FREED_TOO,),
+        "B903",
+        (
+            Edit(
+                "src/stratalog/log/sweep.py",
+                'read_attributes(listed.item, StoredDeletion, "a deleted log")',
+                "StoredDeletion(**listed.item.attributes)",
+            ),
+        ),
+        (SWEPT,),
+    ),
+    Removal(
+        "B903",
+        (
+            Edit(
+                "src/stratalog/records/uploads.py",
+                'read_attributes(pin, StoredUpload, "an upload").c',
+                'int(pin.attributes["c"])',
+            ),
+        ),
+        (SWEPT,),
     ),
 )

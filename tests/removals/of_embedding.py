@@ -397,7 +397,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/log/sweep.py",
-                'is_mark_ahead(environment.clock, required(listed.item, "m") - _waits_ms(listed.item)) and not dry_run',
+                "is_mark_ahead(environment.clock, line.m - _waits_ms(line)) and not dry_run",
                 "False",
             ),
         ),

@@ -493,4 +493,20 @@ REMOVALS: tuple[Removal, ...] = (
             "tests/server/test_home.py::test_a_person_gets_a_page_for_an_address_that_needs_a_token",
         ),
     ),
+    Removal(
+        "B902",
+        (
+            Edit(
+                "src/stratalog/server/error_responses.py",
+                "    status, headers, body = error_response(request.scope, error)\n",
+                "    status, (headers, body) = status_of(error), encoded_problem(error)\n",
+            ),
+            Edit(
+                "src/stratalog/server/error_responses.py",
+                "import MEANINGS, Problem",
+                "import MEANINGS, encoded_problem, Problem",
+            ),
+        ),
+        ("tests/server/test_home.py::test_a_person_gets_a_page_for_each_error_of_a_handler",),
+    ),
 )

@@ -11,6 +11,11 @@ TABLE = "apps/table/src/stratalog_table"
 TRANSACTION_GROUP = f"{TABLE}/transaction_group.py"
 QUEUE_PATH = f"{TABLE}/queue_path.py"
 PARTITIONS = f"{TABLE}/partitions.py"
+EXECUTION = "src/stratalog/worker/execution.py"
+EXPIRY = "src/stratalog/documents/expiry.py"
+LETTERS = "tests/server/test_dead_letters.py"
+EXPIRIES = "tests/documents/test_expiry.py"
+QUEUE_CLIENT = '                self._group = ""  # the next message must not reuse numbers in doubt\n'
 COLLECTION = f"{TABLE}/collection.py"
 CREATION = f"{TABLE}/table_creation.py"
 ROW_ORDER = f"{TABLE}/row_order.py"
@@ -18,10 +23,12 @@ FILE_INGEST = f"{TABLE}/file_ingest.py"
 JOBS = f"{TABLE}/jobs.py"
 REGISTER = f"{TABLE}/folder_register.py"
 TESTS = "apps/table/tests"
+JOB_TESTS = f"{TESTS}/test_jobs.py"
 INGEST = f"{TESTS}/test_file_ingest.py"
 CREATIONS = f"{TESTS}/test_table_creation.py"
 OWNERSHIP = f"{TESTS}/test_ownership.py"
 PROPERTIES = f"{TESTS}/test_ownership_properties.py"
+QUEUE_PROPERTIES = f"{TESTS}/test_queue_properties.py"
 PROPERTY = f"{PROPERTIES}::test_nothing_but_a_table_s_own_files_is_ever_deleted_and_no_row_is_lost"
 TYPED = f"{TESTS}/test_key_types.py::test_an_invalid_key_text_is_refused"
 ALTERATION = "opened.alter(changes, retention_days=retention_days)"
@@ -286,7 +293,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B309",
         (Edit(QUEUE_PATH, "                _check_accepted(pushed.outcomes)\n", ""),),
-        (f"{TESTS}/test_committing.py::test_a_push_that_reuses_a_committed_id_with_different_content_is_a_conflict",),
+        (f"{TESTS}/test_committing.py::test_a_message_of_a_group_that_was_collected_is_refused",),
     ),
     Removal(
         "B330",
@@ -595,18 +602,96 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B852",
-        (
-            Edit(
-                f"{TABLE}/queue_path.py",
-                '                self._group = f"{GROUP}-{number}"\n',
-                "                raise\n",
-            ),
-        ),
+        (Edit(QUEUE_PATH, "weekly_group(GROUPS, begun.wall_ms)", "GROUPS"),),
         (f"{TESTS}/test_committing.py::test_new_senders_can_send_after_the_idle_senders_were_collected",),
     ),
     Removal(
         "B858",
-        (Edit(f"{TABLE}/queue_path.py", 'bound[0] if bound and bound[0].startswith(f"{GROUP}-") else GROUP', "GROUP"),),
-        (f"{TESTS}/test_committing.py::test_a_client_continues_and_begins_anew_after_its_idle_group_was_collected",),
+        (Edit(QUEUE_PATH, "        if group != self._group:\n", "        if not self._group:\n"),),
+        (f"{TESTS}/test_committing.py::test_a_sender_continues_after_its_idle_group_was_collected",),
+    ),
+    Removal(
+        "B900",
+        (Edit(EXPIRY, "        if not _may_expire(state, group, before_ms):\n", "        if False:\n"),),
+        (
+            f"{QUEUE_PROPERTIES}::test_each_sent_transaction_is_applied_once_although_idle_groups_are_forgotten",
+            f"{TESTS}/test_committing.py::test_a_transaction_that_waits_while_its_idle_group_is_old_is_applied",
+            f"{EXPIRIES}::test_a_weekly_group_expires_only_after_a_commit_of_its_series_two_weeks_later",
+        ),
+    ),
+    Removal(
+        "B900",
+        (Edit(EXPIRY, "    if weekly.end_ms > before_ms:\n", "    if False:\n"),),
+        (f"{EXPIRIES}::test_a_weekly_group_expires_only_once_its_week_ended_long_enough_ago",),
+    ),
+    Removal(
+        "B901",
+        (Edit(QUEUE_PATH, 'f"queue/{new_id(self._clock)}", 0', '"queue/sender", 0'),),
+        (f"{TESTS}/test_committing.py::test_a_sender_that_begins_while_messages_wait_reuses_no_number",),
+    ),
+    Removal(
+        "B901",
+        (Edit(QUEUE_PATH, QUEUE_CLIENT, ""),),
+        (f"{TESTS}/test_committing.py::test_a_sender_continues_with_another_client_after_a_message_in_doubt",),
+    ),
+    Removal(
+        "B904",
+        (
+            Edit(
+                f"{TABLE}/job_worker.py",
+                "        self._data_files = data_files\n",
+                "        self._data_files = data_files.with_columns(table.at().columns())\n",
+            ),
+            Edit(
+                f"{TABLE}/job_worker.py", "self._data_files.with_columns(view.columns()).rows", "self._data_files.rows"
+            ),
+        ),
+        (f"{TESTS}/test_columns.py::test_a_worker_merges_files_whose_columns_are_newer_than_the_worker",),
+    ),
+    Removal(
+        "B905",
+        (
+            Edit(
+                f"{TABLE}/maintenance.py",
+                "    leaves = view.leaves_in_range(source.region)\n",
+                "    leaves = [held for held in view.in_range(source.region) if held.partition != source.id]\n",
+            ),
+        ),
+        (f"{TESTS}/test_maintenance_faults.py::test_a_damaged_file_on_a_split_partition_keeps_no_reference_above_it",),
+    ),
+    Removal(
+        "B906",
+        (
+            Edit(
+                f"{TABLE}/job_worker.py",
+                "if not is_interval_over(self._clock, self._changed_ms(version), self._lease_ms):",
+                "if self._clock.wall_ms() - self._changed_ms(version) < self._lease_ms:",
+            ),
+        ),
+        (f"{TESTS}/test_maintenance_faults.py::test_a_claim_of_a_worker_whose_clock_was_far_ahead_can_be_taken_over",),
+    ),
+    Removal(
+        "B907",
+        (
+            Edit(JOBS, "(event for event in events if _is_storable(event))", "events"),
+            Edit(JOBS, "        if outcome.reason not in (None, OUTRUN):\n", "        if False:\n"),
+        ),
+        (
+            f"{JOB_TESTS}::test_a_refused_transaction_of_a_job_with_an_impossible_name_does_not_stop_the_tracker",
+            f"{TESTS}/test_jobs.py::test_a_tracker_that_cannot_store_the_events_of_a_version_reports_it",
+        ),
+    ),
+    Removal(
+        "B908",
+        (Edit(JOBS, "            if size >= EVENTS_BYTES:\n", "            if False:\n"),),
+        (f"{TESTS}/test_jobs.py::test_the_events_of_large_versions_are_stored_in_several_entries",),
+    ),
+    Removal(
+        "B909",
+        (Edit(EXECUTION, "outcomes if read_weekly_group(queued.group) is None else", "outcomes if True else"),),
+        (
+            f"{LETTERS}::test_a_push_of_a_weekly_group_is_applied_although_an_earlier_push_is_a_dead_letter",
+            f"{LETTERS}::test_no_push_of_a_weekly_group_is_applied_twice_after_a_missing_push",
+        ),
     ),
 )

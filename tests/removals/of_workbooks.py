@@ -246,7 +246,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B485",
         (Edit(f"{SHEET}/engine_files.py", "    home = folder or _chosen()\n", "    home = folder or _home()\n"),),
-        ("apps/sheet/tests/test_place.py::test_an_installation_uses_the_folder_named_by_the_environment_variable",),
+        (
+            "apps/sheet/tests/test_engine_files.py::test_an_installation_uses_the_folder_named_by_the_environment_variable",
+        ),
         raises=("Unavailable",),
     ),
     Removal(

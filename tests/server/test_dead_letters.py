@@ -16,11 +16,16 @@ from stratalog.ports.index import Item, Put
 from stratalog.ports.queue import DeadMessage
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation
 from stratalog.protocol.sync import Push
+from stratalog.protocol.weekly_groups import weekly_group
 from stratalog.store import Store
 from stratalog.sync.push import push
 from stratalog.worker.dead_letters import UNKNOWN, RejectedPush, edit_letter, list_letters, redrive, redrive_all
+from stratalog.worker.execution import apply
+from stratalog.worker.messages import Carried, QueuedPush
 from stratalog.worker.settlement import DEAD_MESSAGE
 from tests.server.queue_path import QueuePath, kill, named, put
+
+WEEKLY = weekly_group("senders", 1_700_000_000_000)
 
 
 def inc(client: str, id: int) -> Mutation:
@@ -357,3 +362,32 @@ def test_the_arguments_of_a_message_moved_aside_cannot_be_edited() -> None:
         edit_letter(path.store, letter.id, {"by": 10})
     with pytest.raises(NotFound):
         edit_letter(path.store, "none/1", {"by": 10})
+
+
+def test_a_push_of_a_weekly_group_is_applied_although_an_earlier_push_is_a_dead_letter() -> None:
+    path = QueuePath()
+    path.push(inc("ada", 1), inc("ada", 2), group=WEEKLY)
+    repair = path.damage()
+    path.work_through(2000)
+    repair()
+    path.store = Store(path.store.environment, path.store.queue, path.store.rules)
+    path.document = path.store.document("acme", "plan")
+    path.new_worker()
+    path.push(inc("ada", 3), inc("ada", 4), group=WEEKLY)
+    path.push(inc("ada", 5), group=WEEKLY)
+    path.work()
+    assert path.document.get("n") == 3
+    (letter,) = letters(path)
+    assert [outcome.status for outcome in redrive(path.store, letter.id)] == ["applied", "applied"]
+    assert [outcome.status for outcome in redrive(path.store, letter.id)] == ["seen", "seen"]
+    assert path.document.get("n") == 5
+
+
+def test_no_push_of_a_weekly_group_is_applied_twice_after_a_missing_push() -> None:
+    document = QueuePath().document
+    missing, later = (
+        QueuedPush(WEEKLY, document.origin, "", "", [Carried("ada", id, "inc", {"key": "n"})]) for id in (1, 2)
+    )
+    statuses = [outcome.status for push in (later, missing, later, missing) for outcome in apply(document, push)]
+    assert statuses == ["applied", "applied", "seen", "seen"]
+    assert document.get("n") == 2

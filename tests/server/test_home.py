@@ -81,6 +81,16 @@ def test_a_person_gets_a_page_for_an_address_that_needs_a_token() -> None:
     assert "<p>A bearer token is required.</p>" in answer.text
 
 
+def test_a_person_gets_a_page_for_each_error_of_a_handler(client: Client) -> None:
+    missing = client.get(BUDGET, headers=BROWSER)
+    assert (missing.status_code, missing.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert missing.headers["cache-control"] == "no-store"
+    assert "<p>Document not found.</p>" in missing.text
+    invalid = client.get(f"{BUDGET}/state?at=x", headers=BROWSER)
+    assert (invalid.status_code, invalid.headers["content-type"]) == (400, "text/html; charset=utf-8")
+    assert "The server could not show this address" in invalid.text
+
+
 @pytest.mark.parametrize("accept", ["*/*", "application/json, text/html", "application/msgpack", JAVA])
 def test_a_program_gets_the_error_as_json(client: Client, accept: str) -> None:
     answer = client.get("/sheets", headers={"Accept": accept})

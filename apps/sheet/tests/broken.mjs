@@ -69,7 +69,6 @@ async function afterProxy(status) {
 const calls = {
   get: () => server.get("/entries"),
   post: () => server.post("/append", {}),
-  text: () => server.text("/export"),
   download: () => server.download("/export"),
   upload: () => server.upload("/import", {}, "file"),
 };

@@ -14,7 +14,7 @@ from tests.node import node_program
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "src/stratalog_sheet/web"
 CLIENT = HERE.parents[2] / "src/stratalog/web/client"
-CALLS = ("get", "post", "text", "download", "upload")
+CALLS = ("get", "post", "download", "upload")
 SECONDS_MAX = 120
 
 

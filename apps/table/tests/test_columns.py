@@ -18,8 +18,10 @@ from stratalog_table import Table, TransactionRefused, create_table
 from stratalog_table.arrow_types import arrow_type, fitted, type_of
 from stratalog_table.columns import ValueColumn, check_columns, column_type, holds, joined, type_text, widened
 from stratalog_table.data_files import DataFiles
+from stratalog_table.job_worker import JobWorker
 from stratalog_table.limits import COLUMN_NAME_BYTES_MAX, COLUMN_TYPE_DEPTH_MAX, COLUMNS_MAX, RETENTION_DAYS_MAX
 from stratalog_table.maintenance import compact
+from stratalog_table.merge_plan import plan
 from stratalog_table.rows import data_files_of, ingest, scan
 from stratalog_table.table_changes import SetColumns
 
@@ -179,6 +181,19 @@ def test_columns_are_added_and_widened_on_request(tmp_path: Path) -> None:
     # A view of an old version has the columns of that version.
     (then,) = scan(table.at(old), data_files)
     assert then.schema == pa.schema([("id", pa.int64()), ("value", pa.int32())])
+
+
+@pytest.mark.parametrize("later", [{"value": [1], "note": ["new"]}, {"value": [2**40], "note": ["new"]}])
+def test_a_worker_merges_files_whose_columns_are_newer_than_the_worker(tmp_path: Path, later: dict[str, Any]) -> None:
+    table, data_files = made(tmp_path)
+    bring(table, data_files, 1, pa.array([1], pa.int32()))
+    worker = JobWorker(table, data_files, 0)
+    ingest(table, data_files, pa.table({"id": [2], **later}), add_columns=True, widen=True)
+    plan(table, 2)
+    ((job, partition, _),) = table.at().jobs()
+    assert worker.work(job, partition)
+    assert values_in(table, data_files) == [1, *later["value"]]
+    assert values_in(table, data_files, "note") == [None, "new"]
 
 
 @pytest.mark.parametrize(

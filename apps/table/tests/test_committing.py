@@ -19,16 +19,22 @@ from stratalog.testing.clock import ManualClock
 from stratalog.worker.worker import Worker
 from stratalog_table import RULES, NewFile, Table, TransactionRefused
 from stratalog_table.queue_path import TableQueue
-from stratalog_table.transaction_group import TRANSACTIONS_PER_CALL_MAX, Request
+from stratalog_table.transaction_group import TRANSACTIONS_PER_CALL_MAX, CommittedTransaction, Request
 from tests.threads import run_together
 
 WRITERS = 64
+DAY_SECONDS = 86_400
 
 
 def add(filename: str, partition: str = "root") -> Request:
     return Request(
         "add_files", {"files": [{"filename": filename, "references": [{"partition": partition, "rows": 1}]}]}
     )
+
+
+def expire_idle(table: Table) -> int:
+    """Forget the clients of groups that were idle for 30 days, as maintenance does. Return their number."""
+    return table.document.expire_clients(table.store.environment.clock.wall_ms() - 30 * DAY_SECONDS * 1000)
 
 
 def test_threads_share_log_entries_and_each_thread_gets_its_own_outcome(tmp_path: Path) -> None:
@@ -174,45 +180,106 @@ def test_new_senders_can_send_after_the_idle_senders_were_collected() -> None:
         (ticket,) = queue.send([add(f"file-{number}")])
         Worker(store).run(drain=True)
         assert queue.wait(ticket, 1).reason is None
-        clock.sleep(40 * 86_400)
+        assert expire_idle(table) == min(number, 1)
+        clock.sleep(40 * DAY_SECONDS)
         table.clear_files()
-        assert table.document.expire_clients(clock.wall_ms() - 30 * 86_400_000) == 1
-        with pytest.raises(Conflict, match="collected"):
-            queue.send([add("late")])
 
 
-def test_a_client_continues_and_begins_anew_after_its_idle_group_was_collected() -> None:
+def test_a_sender_continues_after_its_idle_group_was_collected() -> None:
     clock = ManualClock()
     store = memory_store(clock)
     store.rules = RULES
     table = table_of(store)
-    sent = []
-    for name in ("a", "b", "a", "c"):
-        queue = TableQueue(table, "ingest")
-        (ticket,) = queue.send([add(name)])
+    queue, other = TableQueue(table), TableQueue(table)
+    tickets = []
+    for sender in (queue, other, queue):
+        tickets += sender.send([add(f"file-{len(tickets)}")])
         Worker(store).run(drain=True)
-        result = queue.wait(ticket, 1)
-        sent.append((ticket.id, result.reason))
-        assert result.version == table.version
-        if name == "b":
-            clock.sleep(40 * 86_400)
-            table.clear_files()
-            table.add_files([new_file("a")])
-            assert table.document.expire_clients(clock.wall_ms() - 30 * 86_400_000) == 1
-    assert sent == [(1, None), (2, None), (1, "File already exists: a"), (2, None)]
+        assert sender.wait(tickets[-1], 1) == CommittedTransaction(table.version)
+        expire_idle(table)
+        clock.sleep(40 * DAY_SECONDS)
+        table.set_retention(len(tickets))
+    assert [ticket.id for ticket in tickets] == [1, 1, 1]
+    assert len({ticket.client for ticket in tickets}) == 3
+
+
+def test_a_transaction_that_waits_while_its_idle_group_is_old_is_applied() -> None:
+    clock = ManualClock()
+    store = memory_store(clock)
+    store.rules = RULES
+    table = table_of(store)
+    queue = TableQueue(table)
+    queue.send([add("first")])
+    Worker(store).run(drain=True)
+    (ticket,) = queue.send([add("second")])
+    clock.sleep(100 * DAY_SECONDS)
+    table.set_retention(1)
+    assert expire_idle(table) == 0
+    (later,) = queue.send([add("third")])
+    assert expire_idle(table) == 0
+    Worker(store).run(drain=True)
+    assert [queue.wait(each, 1).reason for each in (ticket, later)] == [None, None]
+    clock.sleep(40 * DAY_SECONDS)
+    table.set_retention(2)
+    assert expire_idle(table) == 1
+
+
+def test_a_sender_that_begins_while_messages_wait_reuses_no_number() -> None:
+    store = memory_store()
+    store.rules = RULES
+    table = table_of(store)
+    tickets = [ticket for name in ("a", "b") for ticket in TableQueue(table).send([add(name)])]
+    Worker(store).run(drain=True)
+    assert [TableQueue(table).wait(ticket, 1).reason for ticket in tickets] == [None, None]
+    assert table.at().files_by_partition() == {"root": ["a", "b"]}
+
+
+def test_a_message_that_was_queued_too_late_is_not_acknowledged() -> None:
+    clock = ManualClock()
+    store = memory_store(clock)
+    store.rules = RULES
+    queue, send = TableQueue(table_of(store)), store.queue.send
+
+    def send_late(group: str, bodies: list[bytes]) -> None:
+        clock.sleep(2 * DAY_SECONDS)
+        send(group, bodies)
+
+    store.queue.send = send_late  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown, match="too late"):
+        queue.send([add("a")])
+
+
+def test_a_sender_continues_with_another_client_after_a_message_in_doubt() -> None:
+    store = memory_store()
+    store.rules = RULES
+    table = table_of(store)
+    queue, send = TableQueue(table), store.queue.send
+
+    def send_without_an_answer(group: str, bodies: list[bytes]) -> None:
+        send(group, bodies)
+        raise OutcomeUnknown("simulated")
+
+    store.queue.send = send_without_an_answer  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown):
+        queue.send([add("a")])
+    store.queue.send = send  # type: ignore[method-assign]
+    (ticket,) = queue.send([add("b")])
+    Worker(store).run(drain=True)
+    assert queue.wait(ticket, 1).reason is None
+    assert table.at().files_by_partition() == {"root": ["a", "b"]}
 
 
 def test_a_large_transaction_goes_through_the_queue() -> None:
     store = memory_store()
     store.rules = RULES
     table = table_of(store)
-    queue = TableQueue(table, "ingest")
+    queue = TableQueue(table)
     files = [{"filename": f"data/{n:06}", "references": [{"partition": "root", "rows": 1}]} for n in range(10_000)]
     (ticket,) = queue.send([Request("add_files", {"files": files})])
     Worker(store).run(drain=True)
     assert queue.wait(ticket, 1).reason is None
     assert rows_held(table) == 10_000
-    assert TableQueue(table, "ingest").send([add("next")])[0].id == 2
+    assert queue.send([add("next")])[0].id == 2
 
 
 def test_a_worker_without_table_mutators_leaves_transactions_for_another_worker() -> None:
@@ -272,15 +339,17 @@ def test_a_push_that_is_committed_before_its_next_attempt_is_accepted() -> None:
     assert queue.wait(ticket, 1).reason is None
 
 
-def test_a_push_that_reuses_a_committed_id_with_different_content_is_a_conflict() -> None:
+def test_a_message_of_a_group_that_was_collected_is_refused() -> None:
     store = memory_store()
     store.rules = RULES
     table = table_of(store)
-    first, second = TableQueue(table, "ingest"), TableQueue(table, "ingest")
-    first.send([add("a")])
+    queue = TableQueue(table)
+    queue.send([add("a")])
     Worker(store).run(drain=True)
-    with pytest.raises(Conflict, match="mismatch"):
-        second.send([add("b")])
+    group, _ = table.document.state().binding(queue.send([add("b")])[0].client) or ("", "")
+    table.document.collect_clients([], [group])
+    with pytest.raises(Conflict, match="collected"):
+        queue.send([add("c")])
 
 
 @pytest.mark.parametrize("later", [Unavailable("simulated"), LimitExceeded("simulated")], ids=lambda one: one.code)

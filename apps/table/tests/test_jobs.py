@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
 import pytest
 
 from apps.table.tests.helpers import assignment, memory_store, new_file, reopened, replacement, table_of
-from stratalog import Conflict, NotFound
+from stratalog import Conflict, Document, NotFound
 from stratalog_table import Job, Table, TransactionRefused, jobs
 from stratalog_table.jobs import JobTracker
+
+
+@contextmanager
+def advancing_at_most(entries: int) -> Iterator[None]:
+    """Fail if a tracker tries to write more entries. Otherwise a tracker that does not advance would never end."""
+    left = iter(range(entries))
+    mutate = Document.mutate
+
+    def counted(document: Document, *args: Any, **names: Any) -> Any:
+        assert next(left, None) is not None, "the tracker writes too many entries"
+        return mutate(document, *args, **names)
+
+    with patch.object(Document, "mutate", counted):
+        yield
 
 
 def worked() -> Table:
@@ -216,3 +235,36 @@ def test_deleting_a_tracker_does_not_delete_the_tracker_of_another_incarnation()
     assert [one.job for one in again.jobs.jobs()] == ["new"]
     again.jobs.delete()
     assert [listing.id for listing in table.store.list("acme")] == ["events"]
+
+
+def test_a_refused_transaction_of_a_job_with_an_impossible_name_does_not_stop_the_tracker() -> None:
+    table = table_of(memory_store())
+    with pytest.raises(TransactionRefused, match="a job cannot be"):
+        table.add_files([new_file("a")], job="j" * 600)
+    with pytest.raises(TransactionRefused, match="File not found"):
+        table.replace_file_references([replacement("j" * 600, "b")])
+    with pytest.raises(TransactionRefused):
+        table.assign_job_ids([assignment("job", "b", partition="p" * 600)])
+    table.add_files([new_file("a")], job="ingest")
+    with advancing_at_most(1):
+        assert table.jobs.catch_up() == table.version
+    assert [job.job for job in table.jobs.jobs()] == ["ingest"]
+
+
+def test_a_tracker_that_cannot_store_the_events_of_a_version_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(memory_store())
+    table.add_files([new_file("a")], job="ingest")
+    monkeypatch.setattr("stratalog.documents.run.PATCH_BYTES_MAX", 100)
+    with advancing_at_most(1), pytest.raises(Conflict, match="cannot store the events"):
+        table.jobs.catch_up()
+
+
+def test_the_events_of_large_versions_are_stored_in_several_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(memory_store())
+    for part in range(10):
+        table.add_files([new_file(f"{part}/{number}") for number in range(100)], job=f"ingest-{part}")
+    monkeypatch.setattr("stratalog_table.jobs.EVENTS_BYTES", 1000)
+    monkeypatch.setattr("stratalog.protocol.messages.VALUE_BYTES_MAX", 4000)
+    with advancing_at_most(11):
+        assert table.jobs.catch_up() == table.version
+    assert [job.files for job in table.jobs.jobs()] == [100] * 10

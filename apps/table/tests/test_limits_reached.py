@@ -41,7 +41,7 @@ def test_a_message_that_stays_in_doubt_is_sent_a_bounded_number_of_times() -> No
         sent.append(bodies)
         raise OutcomeUnknown("simulated")
 
-    queue = TableQueue(table_of(store), "ingest")
+    queue = TableQueue(table_of(store))
     store.queue.send = in_doubt  # type: ignore[method-assign]
     with pytest.raises(OutcomeUnknown):
         queue.send([add("a")])

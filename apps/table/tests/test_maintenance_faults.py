@@ -12,6 +12,7 @@ import pytest
 
 from apps.table.tests.helpers import (
     LONG,
+    assignment,
     collect_now,
     everything_is_old,
     leaves,
@@ -28,7 +29,7 @@ from stratalog_table import Table, maintenance
 from stratalog_table.damaged_files import FileDamage
 from stratalog_table.data_files import DataFileDamaged, DataFiles
 from stratalog_table.job_claims import JobClaim
-from stratalog_table.job_worker import JobWorker
+from stratalog_table.job_worker import JobWorker, _Claim
 from stratalog_table.limits import DAMAGE_REASON_CHARACTERS_MAX, RETENTION_DAYS_MAX
 from stratalog_table.maintenance import (
     TableMaintenanceReport,
@@ -376,9 +377,22 @@ def test_a_job_that_is_cancelled_while_it_is_done_changes_nothing(
     assert rows_in(table, data_files) == all_of(900)
 
 
+def test_a_claim_of_a_worker_whose_clock_was_far_ahead_can_be_taken_over() -> None:
+    clock = ManualClock()
+    table = table_of(memory_store(clock))
+    table.add_files([new_file("a"), new_file("b")])
+    table.assign_job_ids([assignment("job", "a", "b")])
+    now_ms = clock.wall_ms()
+    clock.set_wall(now_ms + 365 * 86_400_000)
+    assert _Claim(table, "job", "root", "ahead", 60_000).take()
+    assert not _Claim(table, "job", "root", "other", 60_000).take()
+    clock.set_wall(now_ms)
+    assert _Claim(table, "job", "root", "other", 60_000).take()
+
+
 def test_input_files_collected_after_another_worker_did_the_job_are_not_damage(made: tuple[Table, DataFiles]) -> None:
     table, data_files = made
-    slow = JobWorker(table, data_files, 0)
+    slow = JobWorker(table, data_files.with_columns(table.at().columns()), 0)
     plan(table, 3)
     (job, partition, _), *_ = table.at().jobs()
     read = slow._data_files.stream
@@ -400,6 +414,23 @@ def test_a_repeated_push_down_moves_no_reference(made: tuple[Table, DataFiles]) 
     table.split_at(left, 250)
     assert push_down(table, data_files) == 9
     assert push_down(table, data_files) == 0
+
+
+def test_a_damaged_file_on_a_split_partition_keeps_no_reference_above_it(tmp_path: Path) -> None:
+    table, data_files = made_of(tmp_path, LONG)
+    above = ingest(table, data_files, numbered(0, 1000))
+    table.split_at("root", 500)
+    left, _ = leaves(table)
+    damaged = ingest(table, data_files, numbered(0, 400))
+    table.split_at(left, 250)
+    assert above is not None
+    assert damaged is not None
+    table.set_aside_files([FileDamage(damaged.filename, "damaged")])
+    assert push_down(table, data_files) == 1
+    held = table.at().files_by_partition()
+    assert held[left] == [damaged.filename]
+    assert [leaf for leaf in leaves(table) if above.filename not in held[leaf]] == []
+    assert "root" not in held
 
 
 def test_retention_prevents_forgetting_versions_within_its_period() -> None:

@@ -223,9 +223,9 @@ class Document:
         """Forget the clients of groups that have committed nothing since ``before_ms``; return their number.
 
         Each group leaves a tombstone: its late mutations have the outcome `collected`, and its clients begin anew in
-        another group. A client without a group is kept. Reads the row of every client in a group. ``stop`` is called
-        before each entry, ``report`` after it with the number of its clients. ``dry_run`` only counts. Raises NotFound,
-        ContentionError, Unavailable, and OutcomeUnknown: call it again.
+        another group. A client without a group is kept, and a weekly group whose queued pushes may wait. Reads the row
+        of every client in a group. ``stop`` is called before each entry, ``report`` after it with the number of its
+        clients. ``dry_run`` only counts. Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call again.
         """
         version = self.log.newest_version_at(before_ms)
         expired, position = 0, ""
@@ -233,7 +233,7 @@ class Document:
 
         def expire(state: State) -> Event | None:
             nonlocal idle
-            idle = idle_clients(state, version, position) if version else None
+            idle = idle_clients(state, version, before_ms, position) if version else None
             return None if idle is None or dry_run else idle.event()
 
         while not stop():

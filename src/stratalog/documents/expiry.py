@@ -3,7 +3,8 @@
 An idle group is forgotten as a whole and leaves a tombstone. Mutations of its clients that arrive later have no effect,
 so none is applied twice. The choice of idle clients leaves out each client of an active group, and each client without
 a group. A client without a group would leave no tombstone, so its first mutation would be applied again if the client
-sent it again.
+sent it again. The choice also leaves out a weekly group until the state proves that no message of the group waits in a
+queue (`stratalog.protocol.weekly_groups`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from itertools import groupby
 import msgspec
 
 from stratalog.documents.commits import COLLECT
-from stratalog.documents.fold import member_of_row
+from stratalog.documents.fold import member_of_row, members_prefix
 from stratalog.documents.state import State
 from stratalog.limits import CLIENTS_COLLECTED_PER_ENTRY_MAX
 from stratalog.log import Event
+from stratalog.protocol.weekly_groups import WEEKS_APART_MIN, read_weekly_group
 
 __all__ = ["IdleClients", "collection_of_clients", "idle_clients"]
 
@@ -50,17 +52,19 @@ def collection_of_clients(state: State, clients: Sequence[str], groups: Sequence
 
 
 def idle_clients(
-    state: State, version: int, after: str = "", limit: int = CLIENTS_COLLECTED_PER_ENTRY_MAX
+    state: State, version: int, before_ms: int, after: str = "", limit: int = CLIENTS_COLLECTED_PER_ENTRY_MAX
 ) -> IdleClients | None:
     """Return up to ``limit`` clients of groups that committed nothing after ``version``; None without such clients.
 
-    ``after`` is the position where the previous search ended. Commit the result only as the version directly after
-    ``state``.
+    ``version`` is the newest version at ``before_ms``. ``after`` is the position where the previous search ended.
+    Commit the result only as the version directly after ``state``.
     """
     clients: list[list[str]] = []
     groups: list[str] = []
     position = after
     for group, rows in groupby(_members(state, after), key=lambda row: row[0]):
+        if not _may_expire(state, group, before_ms):
+            continue
         members = _idle_members(state, group, rows, version, limit - len(clients))
         if members:
             clients += [[client, group] for client, _ in members]
@@ -94,3 +98,24 @@ def _idle_members(
         if len(idle) < limit:
             idle.append((client, row))
     return idle
+
+
+def _may_expire(state: State, group: str, before_ms: int) -> bool:
+    """Return whether a group may be forgotten once it is idle: each group but a weekly group whose messages may wait.
+
+    A weekly group's last message was sent at about the end of its week. So if the week ended before ``before_ms``, no
+    queue keeps a dead letter of the group that its own retention would not have deleted by now.
+    """
+    weekly = read_weekly_group(group)
+    if weekly is None:
+        return True
+    if weekly.end_ms > before_ms:
+        return False
+    earliest = weekly._replace(week=weekly.week + WEEKS_APART_MIN)
+    for row in state.member_rows(members_prefix(earliest.name)):
+        later, _ = member_of_row(row)
+        if len(later) != len(group) or not later.startswith(f"{weekly.series}#"):
+            break
+        if read_weekly_group(later) is not None:
+            return True
+    return False

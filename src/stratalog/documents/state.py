@@ -179,7 +179,8 @@ class State:
     def lost(self, client: str) -> Ranges:
         """Return the numbers of a client's mutations that were confirmed to it but are not in this history.
 
-        A server confirmed them on a branch that was lost, as after a restore of an older backup.
+        A server confirmed them on a branch that was lost, as after a restore of an older backup. Or the client has a
+        weekly group, and a worker passed over a missing message.
         """
         slot = self._reading(self.clients, RESUMED + client)
         return _decode_lost(slot.value) if slot else ()

@@ -33,14 +33,31 @@ from stratalog.log.names import name_put, read_name
 from stratalog.log.pins import listed_pins, lowest_pin, pin_delete
 from stratalog.log.retention import delete_items, forget_segment
 from stratalog.log.segments import list_segments
-from stratalog.ports.index import Delete, Equals, Item, Put, Write, required
+from stratalog.ports.index import Delete, Equals, Item, Put, Write
+from stratalog.ports.stored_attributes import Time, read_attributes
 
-__all__ = ["UNNAMED", "sweep_deleted"]
+__all__ = ["UNNAMED", "StoredDeletion", "sweep_deleted"]
 
 UNNAMED = "u"
 """The attribute of a listed incarnation that never had a name: an ancestor's copy, or a log whose restoration did not
 end.
 """
+
+
+class StoredDeletion(msgspec.Struct, frozen=True):
+    """The attributes of the item that lists a deleted log for the sweep."""
+
+    m: Time
+    """The time of the deletion. For an unfinished restoration, a time in the future."""
+
+    o: str
+    """The owner of the log's blobs: its family."""
+
+    l: str  # noqa: E741 - the name of the stored attribute
+    """The ancestors with the versions that the log pins; see `listed_pins`."""
+
+    u: Time = 0
+    """1 if the log is `UNNAMED`."""
 
 
 def sweep_deleted(
@@ -67,14 +84,15 @@ def sweep_deleted(
         try:
             if listed.item is None:
                 raise Corrupt(listed.fault, partition=partition, sort=listed.sort)
-            if is_mark_ahead(environment.clock, required(listed.item, "m") - _waits_ms(listed.item)) and not dry_run:
-                _list_again(environment, listed.item)
-            if not _is_due(environment, listed.item):
+            line = read_attributes(listed.item, StoredDeletion, "a deleted log")
+            if is_mark_ahead(environment.clock, line.m - _waits_ms(line)) and not dry_run:
+                _list_again(environment, listed.item, line)
+            if not _is_due(environment, listed.sort, line):
                 continue
             if stop():
                 break
             if not dry_run:
-                _sweep(environment, listed.item)
+                _sweep(environment, listed.item, line)
                 environment.count("swept log")
             swept += 1
             report(1)
@@ -85,19 +103,19 @@ def sweep_deleted(
     return swept
 
 
-def _waits_ms(gone: Item) -> int:
+def _waits_ms(line: StoredDeletion) -> int:
     """Return by how many milliseconds the time of a line may be after the time at which the line was written.
 
     A restoration lists its unfinished copy with a time in the future. The sweep leaves the copy alone until then.
     """
-    return UNKNOWN_OWNER_SECONDS_MAX * 1000 if UNNAMED in gone.attributes else 0
+    return UNKNOWN_OWNER_SECONDS_MAX * 1000 if line.u else 0
 
 
-def _list_again(environment: Environment, gone: Item) -> None:
+def _list_again(environment: Environment, gone: Item, line: StoredDeletion) -> None:
     """List the incarnation as deleted now, since the clock that listed it was far ahead. Also set its name record."""
     index, now_ms = environment.index, environment.clock.wall_ms()
-    listed = {**gone.attributes, "m": now_ms + _waits_ms(gone)}
-    writes: list[Write] = [Put(Item(gone.partition, gone.sort, listed), Equals("m", gone.attributes["m"]))]
+    listed = {**gone.attributes, "m": now_ms + _waits_ms(line)}
+    writes: list[Write] = [Put(Item(gone.partition, gone.sort, listed), Equals("m", line.m))]
     record = read_name(index, *split_prefix(gone.sort))
     if record is not None and record.prefix == gone.sort and record.deleted_ms:
         writes.append(name_put(msgspec.structs.replace(record, deleted_ms=now_ms, revision=record.revision + 1)))
@@ -106,14 +124,13 @@ def _list_again(environment: Environment, gone: Item) -> None:
         environment.count("deleted log listed again")
 
 
-def _is_due(environment: Environment, gone: Item) -> bool:
-    is_old = free_time_reached(environment.clock, required(gone, "m"))
-    return is_old and lowest_pin(environment.index, gone.sort) is None
+def _is_due(environment: Environment, prefix: str, line: StoredDeletion) -> bool:
+    return free_time_reached(environment.clock, line.m) and lowest_pin(environment.index, prefix) is None
 
 
-def _sweep(environment: Environment, gone: Item) -> None:
-    # Read both attributes first, so that nothing of a damaged incarnation is deleted.
-    prefix, owner, pins = gone.sort, str(required(gone, "o")), listed_pins(gone)
+def _sweep(environment: Environment, gone: Item, line: StoredDeletion) -> None:
+    # Read the pins first, so that nothing of a damaged incarnation is deleted.
+    prefix, owner, pins = gone.sort, line.o, listed_pins(gone)
     for segment in list_segments(environment.index, prefix):
         # Mark first: a reader during the sweep then reports forgotten versions, not a missing entry.
         forget_segment(environment, prefix, segment)

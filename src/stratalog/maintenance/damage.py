@@ -29,10 +29,12 @@ from stratalog.log.family_members import StoredMember
 from stratalog.log.names import NameRecord, StoredName
 from stratalog.log.segments import StoredSegment, segment_holding
 from stratalog.log.snapshots import StoredSnapshot
+from stratalog.log.sweep import StoredDeletion
 from stratalog.ports.index import Attribute, Index, Item
 from stratalog.ports.stored_attributes import HASH, PACKED, Integer, Time
 from stratalog.records.failures import StoredFailures
 from stratalog.records.floor import StoredRecordFloor
+from stratalog.records.uploads import StoredUpload
 from stratalog.records.versions import StoredRecordVersion
 
 __all__ = [
@@ -216,18 +218,6 @@ class _NoAttributes(msgspec.Struct):
     pass
 
 
-class _DeletedIncarnation(msgspec.Struct):
-    m: Time
-    o: str
-    l: str  # noqa: E741 - the name of the stored attribute
-    u: Time = 0
-
-
-class _Upload(msgspec.Struct):
-    w: str
-    c: Time
-
-
 class _AttemptRecord(msgspec.Struct):
     """`AttemptRecord` as it is written, with all attributes. Its reader accepts a record that lacks some of them."""
 
@@ -271,10 +261,10 @@ STRUCTS: Mapping[str, tuple[type[msgspec.Struct], ...]] = {
     "directory line": (StoredLine,),
     "name line": (StoredNameLine,),
     "organisation line": (_NoAttributes,),
-    "deleted incarnation": (_DeletedIncarnation,),
+    "deleted incarnation": (StoredDeletion,),
     "record version": (StoredRecordVersion,),
     "record floor": (StoredRecordFloor,),
-    "upload": (_Upload,),
+    "upload": (StoredUpload,),
     "failures": (StoredFailures,),
     "dead letter": (StoredFailures,),
     "attempt record": (_AttemptRecord,),

@@ -2,14 +2,15 @@
 
 Modules
 -------
-messages  mutations and their outcomes
-mutators  mutators by name, and the built-in mutators
-draft     the state that a mutator reads and changes
-rebase    pending mutations on top of a canonical state
-keys      keys of a document, and their collections
-sync      push, pull and the cookie
-live      pokes and presence
-readable  values as JSON, without loss
+messages       mutations and their outcomes
+mutators       mutators by name, and the built-in mutators
+draft          the state that a mutator reads and changes
+rebase         pending mutations on top of a canonical state
+keys           keys of a document, and their collections
+sync           push, pull and the cookie
+weekly_groups  groups of clients that only send
+live           pokes and presence
+readable       values as JSON, without loss
 """
 
 from stratalog.protocol.draft import Draft

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from stratalog.clock import is_interval_over
 from stratalog.errors import Corrupt
 from stratalog.keys import uploads_partition
 from stratalog.limits import RECORD_UPLOAD_SECONDS_MAX
 from stratalog.log.environment import Environment
 from stratalog.log.listed_items import list_items
-from stratalog.ports.index import Delete, Equals, Item, Put, required
+from stratalog.ports.index import Delete, Equals, Item, Put
+from stratalog.ports.stored_attributes import Time, read_attributes
 from stratalog.records.versions import Name
 
-__all__ = ["is_uploading", "pin_put", "pins_of", "sweep_pins", "unpin"]
+__all__ = ["StoredUpload", "is_uploading", "pin_put", "pins_of", "sweep_pins", "unpin"]
 
 SWEEP_SECONDS = 2 * RECORD_UPLOAD_SECONDS_MAX
 """The age at which a sweep deletes a pin.
@@ -27,6 +30,13 @@ This age is twice the time that a pin is valid, so that the collector normally f
 deletes it. The pin shows the collector that a record has blobs but no version, and the collector deletes these blobs
 without a delay.
 """
+
+
+class StoredUpload(msgspec.Struct, frozen=True):
+    """The attributes of a pin: its random id, and the time at which the upload began."""
+
+    w: str
+    c: Time
 
 
 def pin_put(name: Name, pin: str, now_ms: int) -> Put:
@@ -82,7 +92,7 @@ def _is_older(environment: Environment, pin: Item, seconds: float) -> bool:
 
     An upload of a host whose clock is so far ahead loses its pin at a collection, and fails.
     """
-    return is_interval_over(environment.clock, int(required(pin, "c")), seconds * 1000)
+    return is_interval_over(environment.clock, read_attributes(pin, StoredUpload, "an upload").c, seconds * 1000)
 
 
 def _sort(name: Name, pin: str) -> str:

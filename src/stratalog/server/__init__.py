@@ -31,7 +31,7 @@ patch_streams   large responses to a pull, sent as they are read
 methods         HEAD, OPTIONS, and the header Allow
 parameters      parameters of a path or a query
 errors          the body and the status of error responses
-error_responses  responses to errors by Litestar
+error_responses  error responses: JSON for programs, a page for a person
 body_spool      a temporary file for bodies that the server sends
 temporary_files  a file for one body, and refusals for errors of the temporary folder
 ranges          entity tags, ranges and caching of immutable bodies

@@ -26,7 +26,6 @@ from stratalog.server.bodies import Answer, Question
 from stratalog.server.byte_budgets import bounded
 from stratalog.server.documents import DOCUMENTS, ORGANISATIONS
 from stratalog.server.error_responses import handle_core, handle_http, handle_unexpected
-from stratalog.server.errors import Problem
 from stratalog.server.health import health, metrics
 from stratalog.server.history import HISTORY
 from stratalog.server.home import HOME, SchemaDocument, SchemaPage, schema_router
@@ -126,7 +125,7 @@ def create_app(
     return app
 
 
-def _handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Response[Problem]:
+def _handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Response[bytes]:
     answer = handle_core(request, error)
     note_refusal(request.scope, error, answer.status_code or 0)
     return answer

@@ -22,7 +22,8 @@ from stratalog.process_fork import close_in_child
 from stratalog.server.application import Application
 from stratalog.server.budget_queue import BudgetQueue
 from stratalog.server.connection_shares import address_of, connection_of
-from stratalog.server.errors import Refused, encoded_problem, status_of
+from stratalog.server.error_responses import error_response
+from stratalog.server.errors import Refused
 from stratalog.server.shares import Allocation, Budget, Holder, HolderKind
 
 __all__ = ["ByteBudgets", "RequestBytes", "bounded", "bytes_of"]
@@ -159,7 +160,7 @@ def bounded(app: ASGIApp, budgets: ByteBudgets) -> ASGIApp:
         with RequestBytes(budgets, scope) as request_bytes:
             state: Any = scope.setdefault("state", {})
             state[_STATE] = request_bytes
-            await app(scope, receive, _CountedAnswer(request_bytes, send).send)
+            await app(scope, receive, _CountedAnswer(request_bytes, scope, send).send)
         return None
 
     return call
@@ -179,8 +180,9 @@ class _CountedAnswer:
     the client would conclude that nothing was written, and could write the same again under another number.
     """
 
-    def __init__(self, request_bytes: RequestBytes, send: Send) -> None:
+    def __init__(self, request_bytes: RequestBytes, scope: Scope, send: Send) -> None:
         self._bytes = request_bytes
+        self._scope = scope
         self._send = send
         self._start: Message | None = None
         self._is_refused = False
@@ -208,9 +210,9 @@ class _CountedAnswer:
 
     async def _refuse(self, error: StratalogError) -> None:
         self._is_refused = True
-        headers, body = encoded_problem(error)
-        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
-        start: Any = {"type": "http.response.start", "status": status_of(error), "headers": encoded}
+        status, headers, body = error_response(self._scope, error)
+        encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        start: Any = {"type": "http.response.start", "status": status, "headers": encoded}
         await self._send(start)
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 

@@ -124,7 +124,7 @@ def problem_of(error: StratalogError) -> Problem:
 
 
 def encoded_problem(error: StratalogError) -> tuple[dict[str, str], bytes]:
-    """Return the headers and the JSON body for an error, for middleware that writes responses itself."""
+    """Return the headers and the JSON body for an error, for code that has not read the request's headers."""
     body = msgspec.json.encode(problem_of(error))
     headers = {"content-type": "application/json", "content-length": str(len(body))}
     return headers | retry_headers(status_of(error), error.details), body

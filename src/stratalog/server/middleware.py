@@ -25,10 +25,10 @@ from stratalog.server.audit import Audit, AuditEvent, note_refusal
 from stratalog.server.authentication import Authentication
 from stratalog.server.connection_shares import CallerConnection, ConnectionBudgets
 from stratalog.server.deadlines import within_deadline
-from stratalog.server.errors import Refused, encoded_problem, status_of
+from stratalog.server.error_responses import error_response
+from stratalog.server.errors import Refused, status_of
 from stratalog.server.home import OPEN_PATHS
 from stratalog.server.metrics import Metrics
-from stratalog.server.page_frame import HTML, error_page, is_asked_by_person
 from stratalog.server.pages import WEB
 from stratalog.server.rates import Rates
 from stratalog.server.request_headers import Headers, headers_of
@@ -265,14 +265,7 @@ class _Passing:
         if self._scope["type"] == ScopeType.WEBSOCKET:
             await self._send({"type": "websocket.close", "code": 1008, "reason": error.message})
             return
-        status = status_of(error)
-        headers, body = encoded_problem(error)
-        if is_asked_by_person(self._scope["method"], self.headers):
-            page, page_headers = error_page(status, error.message)
-            body = page.encode()
-            kind = {"content-type": f"{HTML}; charset=utf-8", "content-length": str(len(body))}
-            headers = {**headers, **page_headers, **kind}
-        await self._answer(status, headers, body)
+        await self._answer(*error_response(self._scope, error))
 
     async def answer_preflight(self) -> None:
         """Answer a preflight request.

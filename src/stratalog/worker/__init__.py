@@ -12,8 +12,9 @@ attempt_record  earlier failures of a message, stored in the index
 dead_letters    failed messages and mutations, listed and redriven
 """
 
+from stratalog.protocol.weekly_groups import weekly_group
 from stratalog.worker.messages import Carried, QueuedPush
 from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker, WorkerSettings
 
-__all__ = ["Carried", "QueuedPush", "QueuedPushes", "Worker", "WorkerSettings"]
+__all__ = ["Carried", "QueuedPush", "QueuedPushes", "Worker", "WorkerSettings", "weekly_group"]

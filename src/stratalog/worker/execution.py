@@ -11,18 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from itertools import groupby
 from typing import Any
 
 import msgspec
 
+from stratalog.codec import encode
 from stratalog.documents import Document
 from stratalog.documents.rejections import LAST_ATTEMPT, RejectedMutation, write_rejection
 from stratalog.documents.run import run_batch
+from stratalog.documents.state import State
 from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable, Unsupported
 from stratalog.limits import MUTATION_TRIES_MAX, QUEUE_RECEIVES_MAX
 from stratalog.ports.queue import Message
 from stratalog.protocol.messages import UNSTORABLE, Mutation, Outcome
+from stratalog.protocol.weekly_groups import read_weekly_group
 from stratalog.sync.push import push, refusal, reject
 from stratalog.worker.attempt_record import read_attempts, write_attempts
 from stratalog.worker.messages import Carried, QueuedPush
@@ -39,6 +43,12 @@ __all__ = [
 
 TRANSIENT = (Unavailable, OutcomeUnknown, ContentionError)
 """Errors that are not a mutation's fault: a retry may succeed. These errors never count as failures of a mutation."""
+
+BLOCKED = ("gap", "unknown-client")
+LATE = "redrive"
+"""The prefix of the clients of late mutations. It is reserved, so no push can use such a client."""
+
+LATE_BYTES = 16
 
 SUSPECT_RECEIVES = 5
 """From this delivery on, a message's mutations run one by one."""
@@ -65,11 +75,21 @@ def require_application(document: Document, pushes: Sequence[QueuedPush]) -> Non
 
 
 def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] | None = None) -> list[Outcome]:
-    """Run a queued push, or only ``mutations`` of it, as if it had not been queued. Raises the errors of `push`."""
+    """Run a queued push, or only ``mutations`` of it, as if it had not been queued. Raises the errors of `push`.
+
+    The sender of a push in a weekly group counts the push as done, and does not send it again. So its mutations also
+    run if an earlier message of the sender is missing, for example a dead letter. That message still runs if it comes
+    later.
+    """
     chosen = queued.mutations if mutations is None else mutations
     refused = refusal(document, queued.push(chosen))
     if refused is not None:
         return refused.outcomes
+    outcomes = _run(document, queued, chosen)
+    return outcomes if read_weekly_group(queued.group) is None else _past_missing(document, queued, chosen, outcomes)
+
+
+def _run(document: Document, queued: QueuedPush, chosen: Sequence[Carried]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for unstorable, run in groupby(chosen, key=lambda carried: bool(carried.refused)):
         if unstorable:
@@ -78,6 +98,47 @@ def apply(document: Document, queued: QueuedPush, mutations: Sequence[Carried] |
             # The server acknowledged the push when it queued the push. So no quota may refuse the push now.
             outcomes += push(document, queued.push(list(run)), queued.owner, queued.author, admitted=True).outcomes
     return outcomes
+
+
+def _past_missing(
+    document: Document, queued: QueuedPush, chosen: Sequence[Carried], outcomes: list[Outcome]
+) -> list[Outcome]:
+    """Run the mutations that an earlier, missing message kept from running, and those of a message that was missing.
+
+    The client's number is first raised over the numbers of the missing message. The state keeps these numbers as lost.
+    So a lost number was never used for a mutation, and the mutation of a later message can run once under its own id.
+    """
+    blocked: dict[str, int] = {}
+    for outcome in outcomes:
+        if outcome.status in BLOCKED:
+            blocked.setdefault(outcome.client, outcome.id - 1)
+    if blocked:
+        document.resume(queued.group, queued.owner, blocked)
+        again = _run(document, queued, chosen)
+        pairs = zip(outcomes, again, strict=True)
+        outcomes = [second if first.status in BLOCKED else first for first, second in pairs]
+    if any(outcome.status == "seen" for outcome in outcomes):
+        state = document.state()
+        outcomes = [
+            _run_late(document, queued, carried) if outcome.status == "seen" and _is_lost(state, carried) else outcome
+            for carried, outcome in zip(chosen, outcomes, strict=True)
+        ]
+    return outcomes
+
+
+def _is_lost(state: State, carried: Carried) -> bool:
+    """Return whether a mutation's number was passed over, and the mutation can run."""
+    is_passed = any(before < carried.id <= last for before, last in state.lost(carried.client))
+    return is_passed and not carried.refused
+
+
+def _run_late(document: Document, queued: QueuedPush, carried: Carried) -> Outcome:
+    """Run a mutation whose number was passed over, as the only mutation of a client of its own."""
+    digest = sha256(encode([queued.group, carried.client])).digest()[:LATE_BYTES].hex()
+    origin = (carried.client, carried.id)
+    again = Mutation(client=f"{LATE}/{digest}/{carried.id}", id=1, name=carried.name, args=carried.args, origin=origin)
+    (outcome,) = document.apply([again], author=queued.author, admitted=True)
+    return msgspec.structs.replace(outcome, client=carried.client, id=carried.id)
 
 
 def apply_one_by_one(

@@ -4,6 +4,7 @@
     applied, rejected, seen                    settled
     mismatch, wrong-group, collected           settled without effect
     behind a gap, of an unknown client         settled and dropped: the client pushes the mutation again
+    the same, in a weekly group                applied: the sender does not push it again (`execution.py`)
     of another incarnation, of no document     settled and dropped: the push is not for a new document of that name
     an error of a port                         raised: a retry may succeed
     of an application that the worker lacks    raised, never rejected: another worker may have the application

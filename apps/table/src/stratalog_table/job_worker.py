@@ -8,6 +8,7 @@ from contextlib import suppress
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from stratalog import NotFound
+from stratalog.clock import is_interval_over
 from stratalog_table.data_files import DataFileDamaged, DataFiles
 from stratalog_table.job_claims import JobClaim
 from stratalog_table.limits import check_duration
@@ -29,7 +30,7 @@ class JobWorker:
     def __init__(self, table: Table, data_files: DataFiles, lease_ms: int) -> None:
         check_duration("lease_ms", lease_ms)
         self._table = table
-        self._data_files = data_files.with_columns(table.at().columns())
+        self._data_files = data_files
         self._lease_ms = lease_ms
         self._id = table.new_id()
 
@@ -51,11 +52,14 @@ class JobWorker:
             raise
 
     def _merge(self, claim: _Claim) -> bool:
-        held = self._table.at().on_partition(claim.partition)
+        view = self._table.at()
+        held = view.on_partition(claim.partition)
         inputs = [reference for reference in held.references if reference.job == claim.job]
         if not inputs:
             return False
-        schema = self._data_files.rows_schema or self._joined_schema(claim, inputs)
+        # Take the columns of the same view. A file that an earlier view does not track may have more columns, and the
+        # merge would drop their values.
+        schema = self._data_files.with_columns(view.columns()).rows_schema or self._joined_schema(claim, inputs)
         parts = merged(self._data_files.schema, [self._rows(claim, held, reference, schema) for reference in inputs])
         filename = new_filename(self._table)
         try:
@@ -127,7 +131,7 @@ class _Claim:
         known = self._table.at().claim(self.job, self.partition)
         if known is not None:
             self._seen, version = known
-            if self._clock.wall_ms() - self._changed_ms(version) < self._lease_ms:
+            if not is_interval_over(self._clock, self._changed_ms(version), self._lease_ms):
                 return False
         self._renew()
         return True

@@ -15,7 +15,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from stratalog import Conflict, Document, Draft, NotFound, Rejected, Rules, Store
+from stratalog.codec import encode
 from stratalog.errors import VersionForgotten
+from stratalog.limits import KEY_BYTES_MAX
 from stratalog_table.job_claims import CancelJob
 from stratalog_table.queries import TableView
 from stratalog_table.references import AddFiles, AssignJobIds, ReplaceFileReferences
@@ -28,7 +30,11 @@ UPTO = "upto"
 TABLE = "table"
 """The field with the incarnation of the table that the tracker follows."""
 
+OUTRUN = "another follower was first"
 VERSIONS_PER_ENTRY = 500
+EVENTS_BYTES = 4 * 1024 * 1024
+"""Once the events of an entry have this size, a further version goes into the next entry."""
+
 REASONS_RETAINED = 10
 REOPENED_MAX = 3
 Event = list[Any]
@@ -169,15 +175,37 @@ class JobTracker:
         return int(upto)
 
     def _advance(self, document: Document, after: int, upto: int) -> None:
+        """Advance from version ``after`` towards ``upto``: by at least one version, unless another follower was first.
+
+        Raises Conflict if the tracker cannot store the events of the next versions.
+        """
         try:
-            events = [event for version in self._table.versions(after, upto) for event in events_of(version)]
+            events, upto = self._events(after, upto)
         except VersionForgotten:
             # The log forgot the next versions. `_skipped` compares the waiting jobs of the model with the waiting jobs
             # at the floor.
             floor = self._table.log.floor()
             events, upto = [["skipped", floor, after, list(TableView(self._table.at(floor)).jobs())]], floor
         table = self._table.log.record.incarnation
-        document.mutate("track", {"after": after, "upto": upto, "events": events, "table": table})
+        outcome = document.mutate("track", {"after": after, "upto": upto, "events": events, "table": table})
+        if outcome.reason not in (None, OUTRUN):
+            # Another attempt would be rejected too.
+            raise Conflict("the job tracker cannot store the events of a version", after=after, reason=outcome.reason)
+
+    def _events(self, after: int, upto: int) -> tuple[list[Event], int]:
+        """Return the events after version ``after``, and the last version that they come from, at most ``upto``.
+
+        The events of one entry of the tracker are limited, because versions of many files have large events.
+        """
+        events: list[Event] = []
+        size = 0
+        for version in self._table.versions(after, upto):
+            own = list(events_of(version))
+            events += own
+            size += len(encode(own))
+            if size >= EVENTS_BYTES:
+                return events, version.version
+        return events, upto
 
 
 def events_of(version: Any) -> Iterator[Event]:
@@ -187,7 +215,8 @@ def events_of(version: Any) -> Iterator[Event]:
         if event_reader is not None:
             # A transaction whose arguments cannot be decoded was rejected, and names no job.
             with suppress(Rejected):
-                yield from event_reader(version.version, mutation.args, mutation.reason)
+                events = event_reader(version.version, mutation.args, mutation.reason)
+                yield from (event for event in events if _is_storable(event))
 
 
 def track(draft: Draft, args: Any) -> None:
@@ -196,7 +225,7 @@ def track(draft: Draft, args: Any) -> None:
     Raises Rejected if another follower advanced the tracker first.
     """
     if draft.get(UPTO, 0) != args["after"]:
-        raise Rejected("another follower was first")
+        raise Rejected(OUTRUN)
     for kind, version, *rest in args["events"]:
         _FOLDS[kind](draft, version, *rest)
     draft.put(UPTO, args["upto"])
@@ -339,6 +368,18 @@ def _put(draft: Draft, job: Job) -> None:
         draft.put(waiting, None)
     else:
         draft.delete(waiting)
+
+
+def _is_storable(event: Event) -> bool:
+    """Return whether the tracker can store the job of an event. No valid id is longer than a key may be.
+
+    A refused transaction may name any job, and so may an ingest job that an older program accepted.
+    """
+    kind, _, *names = event
+    if kind == "cleared":
+        return True
+    partition = "" if kind == "ingested" else names[1]
+    return len(_key(names[0], partition).encode()) <= KEY_BYTES_MAX
 
 
 def _key(job: str, partition: str) -> str:

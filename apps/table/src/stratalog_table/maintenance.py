@@ -21,7 +21,7 @@ from stratalog_table.limits import EDGE_BYTES_MAX, check_duration
 from stratalog_table.maintenance_faults import MaintenanceFault, MaintenanceFaults, isolated
 from stratalog_table.merge_plan import check_files_min, plan
 from stratalog_table.messages import TransactionRefused
-from stratalog_table.model import FileReference, Held, NewReference, Region
+from stratalog_table.model import FileReference, Held, NewReference
 from stratalog_table.queries import Holding
 from stratalog_table.references import Split
 from stratalog_table.row_order import Key, decode_key, encode_key
@@ -132,9 +132,10 @@ def compact(
 
 def retry_damaged(table: Table, data_files: DataFiles) -> int:
     """Read each file that was set aside, release the readable files, and return the number of released files."""
-    files = data_files.with_columns(table.at().columns())
+    view = table.at()
+    files = data_files.with_columns(view.columns())
     released = 0
-    for damage in list(table.at().damaged()):
+    for damage in list(view.damaged()):
         try:
             files.check(damage.filename)
         except (OSError, DataFileDamaged, Invalid):  # Invalid: the file's name cannot be a name of a data file
@@ -190,7 +191,9 @@ def _median(data_files: DataFiles, held: Held, dimension: int, sample: list[tupl
 def _push_reference(table: Table, data_files: DataFiles, reference: FileReference) -> bool:
     view = table.at()
     source = view.partition(reference.partition)
-    leaves = [leaf for leaf in view.in_range(source.region) if _lies_in(leaf, source.region, source.id)]
+    # Not `in_range`, which also returns the split partitions below the source that still have references. Their leaves
+    # have the same rows.
+    leaves = view.leaves_in_range(source.region)
     try:
         rows = data_files.keys(reference.filename, source.region)
     except FileNotFoundError as exc:
@@ -207,15 +210,6 @@ def _push_reference(table: Table, data_files: DataFiles, reference: FileReferenc
     is_complete = reference.complete and len(chosen) == 1
     pieces = tuple(NewReference(id, count, complete=is_complete) for id, count in chosen)
     return _is_committed(lambda: table.split_file_references([Split(reference.filename, source.id, pieces)]))
-
-
-def _lies_in(held: Held, region: Region, id: str) -> bool:
-    """Return whether a partition lies in the region of partition ``id`` and is another partition."""
-    inside = all(
-        low <= a and (high is None or (b is not None and b <= high))
-        for (low, high), (a, b) in zip(region, held.region, strict=True)
-    )
-    return inside and held.partition != id
 
 
 def _is_committed(act: Callable[[], object]) -> bool:

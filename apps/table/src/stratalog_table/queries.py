@@ -246,8 +246,12 @@ class TableView:
         references of each leaf follow the leaf. So the query reads few other rows, and returns them in this order.
         In another tree, the query descends from the root, and the leaves have no order.
         """
-        leaves = list(self._leaves_by_descent(region) if self.meta.crossed else self._leaves_in_order(region))
+        leaves = self.leaves_in_range(region)
         return leaves + self._above(leaves, region)
+
+    def leaves_in_range(self, region: Region) -> list[Held]:
+        """Return only the leaves that overlap a region, in the order of `in_range`."""
+        return list(self._leaves_by_descent(region) if self.meta.crossed else self._leaves_in_order(region))
 
     def _leaves_in_order(self, region: Region) -> Iterator[Held]:
         low, high = region[0]

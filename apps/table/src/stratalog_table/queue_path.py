@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from itertools import count
 
 import msgspec
 
@@ -18,18 +17,18 @@ from stratalog.clock import Observation, new_id
 from stratalog.errors import Conflict, LimitExceeded
 from stratalog.process_fork import close_in_child
 from stratalog.retry import Retry, RetryPolicy
-from stratalog.worker import Carried, QueuedPush, QueuedPushes
-from stratalog_table.limits import PUSH_TRIES_MAX, TRANSACTIONS_PER_CALL_MAX
+from stratalog.worker import Carried, QueuedPush, QueuedPushes, weekly_group
+from stratalog_table.limits import PUSH_TRIES_MAX, SEND_SECONDS_MAX, TRANSACTIONS_PER_CALL_MAX
 from stratalog_table.table import Table
 from stratalog_table.transaction_group import TRANSIENT, CommittedTransaction, Request, committed_with
 
 __all__ = ["TableQueue", "Ticket"]
 
-GROUP = "queue"
-"""The first client group of senders. Senders share a group, because only pushes of one group can share an entry.
+GROUPS = "queue"
+"""The series of the weekly groups of senders (`stratalog.protocol.weekly_groups`).
 
-Maintenance may collect an idle group, and the table then refuses the group for ever. So new senders use the next group:
-``queue-2``, ``queue-3`` and so on. If a message of the collected group still waits, the worker drops it.
+All senders of a week share a group, because only pushes of one group can share an entry. Maintenance forgets the idle
+group only when none of its messages can wait.
 """
 
 POLL_POLICY = RetryPolicy(wait_seconds_first=0.01, wait_seconds_max=1)
@@ -43,17 +42,16 @@ class Ticket(msgspec.Struct, frozen=True):
 
 
 class TableQueue:
-    """One sender of a table's transactions. Threads may share it. No other sender may have the same ``client``."""
+    """One sender of a table's transactions. Threads may share it.
 
-    def __init__(self, table: Table, client: str = "") -> None:
+    The sender uses a new client in each week, and after each message that is in doubt or refused.
+    """
+
+    def __init__(self, table: Table) -> None:
         self._table = table
         self._clock = table.store.environment.clock
-        self._client = client or f"queue/{new_id(self._clock)}"
-        state = table.document.state()
-        newest, bound = state.client(self._client), state.binding(self._client)
-        self._number = newest.id if newest else 0
-        # A sender that continues an earlier sender's client stays in the client's group.
-        self._group = bound[0] if bound and bound[0].startswith(f"{GROUP}-") else GROUP
+        self._group = self._client = ""
+        self._number = 0
         self._queued_pushes = QueuedPushes(table.store)
         self._lock = threading.Lock()
         close_in_child(self, "_lock")
@@ -63,11 +61,11 @@ class TableQueue:
 
         An empty sequence queues nothing. Raises LimitExceeded for too many transactions or a message that is too large,
         and Unavailable if the queue cannot be reached or is too long. Raises Conflict if the table refuses the sender's
-        client, for example because another sender used the same client, or because maintenance collected the idle
-        client. The caller must then create a sender with another client. After these errors nothing is queued.
+        client, for example because the clock is weeks behind and maintenance has forgotten that week's group. After
+        these errors nothing is queued.
 
-        Raises OutcomeUnknown if any attempt may have queued the message. The caller must then send nothing more with
-        this sender, because the next message would have the same numbers as the message in doubt.
+        Raises OutcomeUnknown if any attempt may have queued the message, or if the call took longer than
+        `SEND_SECONDS_MAX`. In the second case the transactions may have no effect, even if they are queued.
         """
         if not requests:
             return []
@@ -76,16 +74,26 @@ class TableQueue:
                 "a message has too many transactions", value=len(requests), limit=TRANSACTIONS_PER_CALL_MAX
             )
         with self._lock:
+            begun = Observation(self._clock)
+            self._begin_week(begun)
             carried = [
                 Carried(self._client, self._number + position, request.name, request.args)
                 for position, request in enumerate(requests, 1)
             ]
-            self._push_in_group(carried)
+            try:
+                self._push(QueuedPush(self._group, self._table.document.origin, "", "", carried))
+                self._check_in_time(begun)
+            except (Conflict, OutcomeUnknown):
+                self._group = ""  # the next message must not reuse numbers in doubt
+                raise
             self._number += len(carried)
         return [Ticket(mutation.client, mutation.id) for mutation in carried]
 
     def outcome(self, ticket: Ticket) -> CommittedTransaction | None:
-        """Return the outcome of a transaction, or None while it waits in the queue.
+        """Return the outcome of a transaction. Return None while the transaction waits in the queue.
+
+        Also return None if a worker passed over the transaction because its message is a dead letter, and after
+        maintenance has forgotten the ticket's client, which was idle for at least 30 days.
 
         Raises VersionForgotten if the log has forgotten the version that contains the transaction.
         """
@@ -100,16 +108,16 @@ class TableQueue:
             self._clock.sleep(retry.next_seconds())
         return outcome
 
-    def _push_in_group(self, carried: list[Carried]) -> None:
-        """Push a message in the sender's group. If that group was collected, a new sender uses the next group."""
-        for number in count(2):
-            try:
-                self._push(QueuedPush(self._group, self._table.document.origin, "", "", carried))
-                return
-            except Conflict as exc:
-                if self._number or exc.details.get("status") != "collected":
-                    raise
-                self._group = f"{GROUP}-{number}"
+    def _begin_week(self, begun: Observation) -> None:
+        """Take a new client if the sender has no client of the present week."""
+        group = weekly_group(GROUPS, begun.wall_ms)
+        if group != self._group:
+            self._group, self._client, self._number = group, f"queue/{new_id(self._clock)}", 0
+
+    def _check_in_time(self, begun: Observation) -> None:
+        """Raise OutcomeUnknown if the message may have been queued so late that its group may be forgotten before."""
+        if begun.age_seconds() > SEND_SECONDS_MAX:
+            raise OutcomeUnknown("a message of transactions was queued too late", client=self._client)
 
     def _push(self, queued: QueuedPush) -> None:
         """Push a message. Repeat the push while the outcome is unknown, up to `PUSH_TRIES_MAX` attempts in all.

@@ -103,6 +103,8 @@ def add_files(draft: Draft, args: Any) -> None:
     """Track new files, each on existing partitions that share no key."""
     wanted: AddFiles = read(args, AddFiles)
     table_draft = TableDraft(draft)
+    if wanted.job is not None:
+        check_id(wanted.job, "job")
     if wanted.source is not None:
         note_rows(draft, table_draft.meta, wanted.source)
     for file in wanted.files:

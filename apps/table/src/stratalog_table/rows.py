@@ -129,7 +129,7 @@ def ingest(
     view = table.at()
     rows = _fitted(table, view, rows, add=add_columns, widen=widen)
     rows = sorted_by_key(data_files.schema, rows)
-    leaves = [leaf for leaf in view.in_range(bounds_of(data_files, rows)) if view.partition(leaf.partition).is_leaf]
+    leaves = view.leaves_in_range(bounds_of(data_files, rows))
     counted = zip(leaves, counts(data_files, rows, [leaf.region for leaf in leaves]), strict=True)
     chosen = [(leaf.partition, count) for leaf, count in counted if count]
     references = tuple(NewReference(id, count, complete=len(chosen) == 1) for id, count in chosen)

@@ -84,13 +84,6 @@ export class Server {
     return new File([body], fileName(headers.get("Content-Disposition") ?? ""), { type: body.type });
   }
 
-  /** Return a response's text and headers, unparsed. */
-  async text(path, query = {}) {
-    const options = { silenceMs: FILE_SILENCE_MS_MAX };
-    const { body, headers } = await this.#send("GET", path + queryString(query), options);
-    return { text: await body.text(), headers };
-  }
-
   async #json(method, path, body) {
     const options = body === undefined ? {} : { body: JSON.stringify(body), type: "application/json" };
     const text = await (await this.#send(method, path, options)).body.text();
