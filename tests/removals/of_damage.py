@@ -584,6 +584,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (FREED_TOO,),
+    ),
+    Removal(
         "B903",
         (
             Edit(
