@@ -175,3 +175,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(store_pass, name)
     raise AttributeError(f"module 'stratalog' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return all names, also the public names that no caller has used yet. Completion in a shell uses this list."""
+    return sorted({*globals(), *__all__})
