@@ -6,8 +6,10 @@ The build generates the reference from the code. So the reference has every publ
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -23,7 +25,7 @@ from scripts.website.links import faults
 from scripts.website.navigation import GROUPS, grouped
 from scripts.website.pages import repository_pages, rewritten
 from scripts.website.python_reference import MODULES, names_of, python_pages, with_submodules
-from stratalog import Rules
+from stratalog import MaintenancePolicy, Rules
 from stratalog.server import Application
 from tests.processes import ROOT, run
 
@@ -176,6 +178,34 @@ def test_a_signature_in_the_python_reference_names_the_default_mutators() -> Non
         assert "mappingproxy" in signature
         assert " = BUILT_IN_MUTATORS" in with_named_defaults(struct, signature)
         assert "mappingproxy" not in with_named_defaults(struct, signature)
+
+
+def test_a_signature_in_the_python_reference_has_only_defaults_that_sphinx_can_parse() -> None:
+    for struct in (Application, MaintenancePolicy):
+        shown = with_named_defaults(struct, stringify_signature(inspect.signature(struct)))
+        assert "<factory>" not in shown
+        assert "RetentionPolicy(retain_segments" not in shown
+        assert "ServerLimits(threads" not in shown
+
+
+@pytest.mark.parametrize("name", ["stratalog", "stratalog.client", "stratalog.server"])
+def test_every_public_value_has_a_description_in_the_python_reference(name: str) -> None:
+    module = import_module(name)
+    values = [each for each in names_of(module) if not callable(getattr(module, each))]
+    page = python_pages()[f"reference/python/{name}.rst"]
+    undescribed = [each for each in values if not re.search(rf"data:: {name}\.{each}\n(   :no-value:\n)?\n   \S", page)]
+    assert undescribed == []
+
+
+def test_the_parameter_types_of_handlers_are_shown_without_their_annotations() -> None:
+    assert "autodata:: stratalog.server.Count" not in python_pages()["reference/python/stratalog.server.rst"]
+
+
+def test_the_python_reference_describes_the_methods_that_a_client_inherits_and_the_results_of_reads() -> None:
+    pages = python_pages()
+    assert ".client.replica.Replica\n" in pages["reference/python/stratalog.client.rst"]
+    results = ["KeyChange", "Difference", "Version", "Applied", "Listing", "ItemInfo", "Verified", "MaintenanceFailure"]
+    assert [name for name in results if f".{name}\n" not in pages["reference/python/stratalog.rst"]] == []
 
 
 def test_every_call_is_in_the_http_reference() -> None:

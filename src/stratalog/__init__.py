@@ -46,11 +46,15 @@ from typing import TYPE_CHECKING, Any
 
 from stratalog.clock import Clock
 from stratalog.documents import (
+    Applied,
+    Difference,
     Document,
+    KeyChange,
     Projection,
     Replayed,
     ReplayReport,
     Rules,
+    Version,
     View,
     merge,
     redact,
@@ -101,6 +105,7 @@ __version__: str
 __all__ = [
     "BUILT_IN_MUTATORS",
     "AppSnapshot",
+    "Applied",
     "Clock",
     "Closed",
     "Collected",
@@ -108,6 +113,7 @@ __all__ = [
     "ContentionError",
     "Corrupt",
     "DeadLetter",
+    "Difference",
     "Document",
     "Draft",
     "Entry",
@@ -115,6 +121,7 @@ __all__ = [
     "Forbidden",
     "HistoryChanged",
     "Invalid",
+    "KeyChange",
     "KeyReused",
     "LimitExceeded",
     "Log",
@@ -151,6 +158,7 @@ __all__ = [
     "Unavailable",
     "Unsupported",
     "Upcasters",
+    "Version",
     "VersionConflict",
     "VersionForgotten",
     "View",

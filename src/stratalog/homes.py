@@ -159,7 +159,7 @@ def _refuse_file(folder: Path) -> None:
     """Raise Invalid if a file is at the path of a folder or above it. A retry would not help, nor `stratalog init`."""
     lowest = next((path for path in (folder, *folder.parents) if _exists(path)), folder)
     if _exists(lowest) and not lowest.is_dir():
-        raise Invalid("a store needs a folder, and this path is a file: name another folder", path=lowest)
+        raise Invalid("this path is a file: name a folder", path=lowest)
 
 
 def text_of(url: str | Path) -> str:
