@@ -246,7 +246,8 @@ def directive(module: str, name: str, value: object) -> str:
     kind, lines = "autodata", [description_of(module, name)]
     if get_origin(value) is Annotated:
         # Sphinx would print each of the many parameters of an annotation.
-        kind, plain = "py:data", get_args(value)[0]
+        kind = "py:data"
+        plain = get_args(value)[0]
         lines += ["", f"The type of a handler's parameter: ``{getattr(plain, '__name__', plain)}``."]
     options = "   :no-value:\n" if kind == "autodata" else ""
     text = "\n".join(lines).strip().replace("\n", "\n   ")
