@@ -27,17 +27,61 @@ from scripts.website.pages import repository_pages, rewritten
 from scripts.website.python_reference import MODULES, names_of, python_pages, with_submodules
 from stratalog import MaintenancePolicy, Rules
 from stratalog.server import Application
+from tests.e2e.serving import find_chromium
 from tests.processes import ROOT, run
 
 BUILD_SECONDS_MAX = 600
 
 
-@pytest.mark.slow
-def test_the_site_builds_without_a_warning_and_asks_no_other_host(tmp_path: Path) -> None:
-    site = tmp_path / "site"
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return the folder of a new build, and what the build wrote to its error stream."""
+    site = tmp_path_factory.mktemp("website") / "site"
     done = run([sys.executable, "-m", "scripts.website", str(site)], cwd=ROOT, seconds=BUILD_SECONDS_MAX)
-    assert done.stderr == ""
+    return site, done.stderr
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_and_asks_no_other_host(built: tuple[Path, str]) -> None:
+    site, errors = built
+    assert errors == ""
     assert "Search.setIndex" in (site / "searchindex.js").read_text()[:100]
+
+
+MEASURE = """
+<script>
+  addEventListener("load", () => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    const cut = [...document.querySelectorAll("article td")].filter((cell) => {
+      const isIndex = cell.closest("table.genindextable");
+      return isIndex && cell.getBoundingClientRect().right > clientWidth;
+    });
+    document.body.textContent = `beyond=${scrollWidth - clientWidth + cut.length}.`;
+  });
+</script>
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["index.html", "genindex.html"])
+def test_a_page_is_not_wider_than_its_window(built: tuple[Path, str], name: str) -> None:
+    page = built[0] / f"measured-{name}"
+    page.write_text((built[0] / name).read_text() + MEASURE)
+    widths = [390, 800, 1290, 1330, 1400, 1440, 1555, 1700]
+    assert {width: beyond(page, width) for width in widths} == dict.fromkeys(widths, "0")
+
+
+def beyond(page: Path, width: int) -> str:
+    """Return the pixels by which a page is wider than a window of this width, plus the number of cells that are cut."""
+    options = [
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--window-size={width},900",
+        "--virtual-time-budget=5000",
+        "--dump-dom",
+    ]
+    shown = run([find_chromium(), *options, page.as_uri()], cwd=page.parent).stdout
+    return shown.rpartition("beyond=")[2].partition(".")[0]
 
 
 @pytest.fixture
