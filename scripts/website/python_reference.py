@@ -243,15 +243,16 @@ def directive(module: str, name: str, value: object) -> str:
         return f".. {kind}:: {module}.{name}\n" + "".join(f"   :{option}:\n" for option in options)
     if inspect.isroutine(value):
         return f".. autofunction:: {module}.{name}\n"
-    kind, lines = "autodata", [description_of(module, name)]
+    described = description_of(module, name)
+    without_value = "   :no-value:\n"
+    kind = "autodata"
     if get_origin(value) is Annotated:
         # Sphinx would print each of the many parameters of an annotation.
-        kind = "py:data"
+        kind, without_value = "py:data", ""
         plain = get_args(value)[0]
-        lines += ["", f"The type of a handler's parameter: ``{getattr(plain, '__name__', plain)}``."]
-    options = "   :no-value:\n" if kind == "autodata" else ""
-    text = "\n".join(lines).strip().replace("\n", "\n   ")
-    return f".. {kind}:: {module}.{name}\n{options}" + (f"\n   {text}\n" if text else "")
+        described += f"\n\nThe type of a handler's parameter: ``{getattr(plain, '__name__', plain)}``."
+    text = described.strip().replace("\n", "\n   ")
+    return f".. {kind}:: {module}.{name}\n{without_value}" + (f"\n   {text}\n" if text else "")
 
 
 def description_of(module: str, name: str) -> str:
