@@ -97,6 +97,12 @@ def test_every_public_name_of_a_public_module_exists(name: str) -> None:
     assert [public for public in module.__all__ if getattr(module, public, None) is None] == []
 
 
+@pytest.mark.parametrize("name", ["stratalog", "stratalog.cli", "stratalog.client", "stratalog.server"])
+def test_dir_lists_every_public_name_before_its_first_use(name: str) -> None:
+    print_missing = f"import {name} as module; print(set(module.__all__) - set(dir(module)))"
+    assert run([sys.executable, "-c", print_missing]).stdout.strip() == "set()"
+
+
 def test_the_import_of_an_application_loads_neither_routes_nor_cryptography() -> None:
     code = (
         "import sys; from stratalog.server import Application; print({'jwt', 'stratalog.server.app'} & {*sys.modules})"

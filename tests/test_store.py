@@ -106,6 +106,15 @@ def test_opening_a_missing_store_without_create_is_refused(tmp_path: Path) -> No
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize("name", ["notes.txt", "notes.txt/store"])
+def test_a_store_at_the_path_of_a_file_is_invalid_and_the_file_stays(tmp_path: Path, name: str, create: bool) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(stratalog.Invalid, match=r"this path is a file: name a folder path=.*notes\.txt'?$"):
+        stratalog.open(tmp_path / name, create=create)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
 def test_a_new_store_and_the_folders_above_it_survive_a_power_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,13 +131,6 @@ def test_a_new_store_and_the_folders_above_it_survive_a_power_failure(
         with stratalog.open(Path(after.folder) / "srv/data/store", create=False) as found:
             assert found.document("acme", "budget").get("items/1") == {"text": "x" * 5000}
         store.close()
-
-
-def test_opening_a_store_at_the_path_of_a_file_raises_unavailable(tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("theirs")
-    for folder in ("data", "data/store"):
-        with pytest.raises(stratalog.Unavailable):
-            stratalog.open(tmp_path / folder)
 
 
 def test_a_url_with_an_unknown_scheme_is_refused() -> None:

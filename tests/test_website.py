@@ -6,9 +6,11 @@ The build generates the reference from the code. So the reference has every publ
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -24,19 +26,63 @@ from scripts.website.links import faults
 from scripts.website.navigation import GROUPS, grouped
 from scripts.website.pages import repository_pages, rewritten
 from scripts.website.python_reference import MODULES, names_of, python_pages, with_submodules
-from stratalog import Rules
+from stratalog import MaintenancePolicy, Rules
 from stratalog.server import Application
+from tests.e2e.serving import find_chromium
 from tests.processes import ROOT, run
 
 BUILD_SECONDS_MAX = 600
 
 
-@pytest.mark.slow
-def test_the_site_builds_without_a_warning_and_asks_no_other_host(tmp_path: Path) -> None:
-    site = tmp_path / "site"
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return the folder of a new build, and what the build wrote to its error stream."""
+    site = tmp_path_factory.mktemp("website") / "site"
     done = run([sys.executable, "-m", "scripts.website", str(site)], cwd=ROOT, seconds=BUILD_SECONDS_MAX)
-    assert done.stderr == ""
+    return site, done.stderr
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_and_asks_no_other_host(built: tuple[Path, str]) -> None:
+    site, errors = built
+    assert errors == ""
     assert "Search.setIndex" in (site / "searchindex.js").read_text()[:100]
+
+
+MEASURE = """
+<script>
+  addEventListener("load", () => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    const cut = [...document.querySelectorAll("article td")].filter((cell) => {
+      const isIndex = cell.closest("table.genindextable");
+      return isIndex && cell.getBoundingClientRect().right > clientWidth;
+    });
+    document.body.textContent = `beyond=${scrollWidth - clientWidth + cut.length}.`;
+  });
+</script>
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["index.html", "genindex.html"])
+def test_a_page_is_not_wider_than_its_window(built: tuple[Path, str], name: str) -> None:
+    page = built[0] / f"measured-{name}"
+    page.write_text((built[0] / name).read_text() + MEASURE)
+    widths = [390, 800, 1290, 1330, 1400, 1440, 1555, 1700]
+    assert {width: beyond(page, width) for width in widths} == dict.fromkeys(widths, "0")
+
+
+def beyond(page: Path, width: int) -> str:
+    """Return the pixels by which a page is wider than a window of this width, plus the number of cells that are cut."""
+    options = [
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--window-size={width},900",
+        "--virtual-time-budget=5000",
+        "--dump-dom",
+    ]
+    shown = run([find_chromium(), *options, page.as_uri()], cwd=page.parent).stdout
+    return shown.rpartition("beyond=")[2].partition(".")[0]
 
 
 @pytest.fixture
@@ -177,6 +223,34 @@ def test_a_signature_in_the_python_reference_names_the_default_mutators() -> Non
         assert "mappingproxy" in signature
         assert " = BUILT_IN_MUTATORS" in with_named_defaults(struct, signature)
         assert "mappingproxy" not in with_named_defaults(struct, signature)
+
+
+def test_a_signature_in_the_python_reference_has_only_defaults_that_sphinx_can_parse() -> None:
+    for struct in (Application, MaintenancePolicy):
+        shown = with_named_defaults(struct, stringify_signature(inspect.signature(struct)))
+        assert "<factory>" not in shown
+        assert "RetentionPolicy(retain_segments" not in shown
+        assert "ServerLimits(threads" not in shown
+
+
+@pytest.mark.parametrize("name", ["stratalog", "stratalog.client", "stratalog.server"])
+def test_every_public_value_has_a_description_in_the_python_reference(name: str) -> None:
+    module = import_module(name)
+    values = [each for each in names_of(module) if not callable(getattr(module, each))]
+    page = python_pages()[f"reference/python/{name}.rst"]
+    undescribed = [each for each in values if not re.search(rf"data:: {name}\.{each}\n(   :no-value:\n)?\n   \S", page)]
+    assert undescribed == []
+
+
+def test_the_parameter_types_of_handlers_are_shown_without_their_annotations() -> None:
+    assert "autodata:: stratalog.server.Count" not in python_pages()["reference/python/stratalog.server.rst"]
+
+
+def test_the_python_reference_describes_the_methods_that_a_client_inherits_and_the_results_of_reads() -> None:
+    pages = python_pages()
+    assert ".client.replica.Replica\n" in pages["reference/python/stratalog.client.rst"]
+    results = ["KeyChange", "Difference", "Version", "Applied", "Listing", "ItemInfo", "Verified", "MaintenanceFailure"]
+    assert [name for name in results if f".{name}\n" not in pages["reference/python/stratalog.rst"]] == []
 
 
 def test_every_call_is_in_the_http_reference() -> None:

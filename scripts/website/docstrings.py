@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_origin
 
 import msgspec
 from sphinx.util.inspect import object_description
@@ -24,10 +24,11 @@ def connect(app: Any) -> None:
 
 
 def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Convert one docstring in place. For a value without a docstring, remove the docstring of its type."""
+    """Convert one docstring in place. For a value without a docstring, remove the docstring of its type or alias."""
     if what == "module" and getattr(thing, "__all__", None):
         lines[:] = without_modules(lines)
-    if what in ("data", "attribute") and "\n".join(lines).strip() == inspect.getdoc(type(thing)):
+    kinds = (type(thing), get_origin(thing))
+    if what in ("data", "attribute") and "\n".join(lines).strip() in map(inspect.getdoc, kinds):
         lines.clear()
     lines[:] = as_markup(lines)
 
@@ -43,8 +44,14 @@ def _process_signature(
 def with_named_defaults(struct: type[msgspec.Struct], signature: str) -> str:
     """Name each mapping and function among the defaults that has a name in the module of ``struct``.
 
-    Sphinx shows defaults as in the source, but reads no source of the signature that a Struct has.
+    Sphinx shows defaults as in the source, but reads no source of the signature that a Struct has. A default that is a
+    Struct is shown by the name of its class, and a default that a function makes by an ellipsis: Sphinx cannot parse
+    ``<factory>``, and would then show the whole signature as one line of full names.
     """
+    for default in struct.__struct_defaults__:
+        if isinstance(default, msgspec.Struct):
+            signature = signature.replace(f"= {object_description(default)}", f"= {type(default).__name__}()")
+    signature = signature.replace("= <factory>", "= ...").replace("=<factory>", "=...")
     defaults = [default for default in struct.__struct_defaults__ if isinstance(default, Mapping) or callable(default)]
     for name, value in vars(sys.modules[struct.__module__]).items():
         if any(value is default for default in defaults):

@@ -1,4 +1,8 @@
-"""Pages of the public Python modules: every name of each ``__all__``, described by its docstring."""
+"""Pages of the public Python modules: every name of each ``__all__``, described by its docstring.
+
+A page also describes the private classes that a caller of the module meets: the bases of its classes, and the results
+of its functions and methods.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,9 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from scripts.website.markup import code, table
 from scripts.website.navigation import contents
@@ -35,6 +42,8 @@ MODULES = [
 METHODS_ON_A_MODULE_PAGE_MAX = 8
 # The module whose page begins with its functions: readers look for `stratalog.open` and `stratalog.maintain`.
 FUNCTIONS_FIRST = "stratalog"
+# The modules whose pages also describe the results of their functions and methods: users call these every day.
+WITH_RESULTS = {"stratalog", "stratalog.client"}
 # By module: a type alias of Litestar that the module uses. The alias's definition contains names of types as strings,
 # which Sphinx would have to resolve. So the pages show only the name of the alias.
 ALIASES = {"stratalog.server.application": "ControllerRouterHandler"}
@@ -58,7 +67,9 @@ def python_pages() -> dict[str, str]:
     pages: dict[str, str] = {}
     for name, module in modules.items():
         below = [] if names_of(module) else [other for other in modules if other.startswith(f"{name}.")]
+        page = f"{FOLDER}/{name}.rst"
         pages |= module_pages(name, module, homes, below)
+        pages[page] += "".join(private_parts(name, module, homes))
     pages[f"{FOLDER}/stratalog.limits.md"] = limits_page()
     listed = ["stratalog", *(name for name in MODULES if name != "stratalog"), "stratalog.limits"]
     rows = [f"| [`{name}`]({_file(name)}) | {_title(import_module(name))} |" for name in listed[1:]]
@@ -140,6 +151,64 @@ def module_pages(name: str, module: ModuleType, homes: Mapping[int, str], below:
     return pages
 
 
+def private_parts(name: str, module: ModuleType, homes: dict[int, str]) -> Iterator[str]:
+    """Yield the descriptions of private classes that callers of the module meet. Adds the classes to ``homes``."""
+    own = [
+        getattr(module, each) for each in names_of(module) if homes.get(id(getattr(module, each))) == f"{name}.{each}"
+    ]
+    met = [base for value in own if inspect.isclass(value) for base in value.__mro__[1:] if has_own_methods(base)]
+    if name in WITH_RESULTS:
+        met += [result for value in own for function in functions_of(value) for result in results_of(function)]
+    heading = "\n.. rubric:: Other classes\n\nCallers meet these classes, but no public module exports them.\n\n"
+    while met:
+        value = met.pop(0)
+        if id(value) in homes or value.__name__.startswith("_"):
+            continue
+        homes[id(value)] = f"{value.__module__}.{value.__qualname__}"
+        yield heading + directive(value.__module__, value.__qualname__, value) + "\n"
+        heading = ""
+        if issubclass(value, msgspec.Struct):
+            met += [part for hint in get_type_hints(value).values() for part in structs_in(hint)]
+
+
+def has_own_methods(value: type) -> bool:
+    """Return whether a class of the library has public methods of its own."""
+    methods = [name for name, member in vars(value).items() if inspect.isfunction(member) and not name.startswith("_")]
+    return value.__module__.startswith("stratalog") and bool(methods)
+
+
+def functions_of(value: object) -> Iterator[Any]:
+    """Yield the function itself, or the public methods and properties of a class, and the class if it has fields."""
+    if inspect.isfunction(value):
+        yield value
+    elif inspect.isclass(value):
+        for name, member in vars(value).items():
+            if not name.startswith("_"):
+                yield member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if issubclass(value, msgspec.Struct):
+            yield value
+
+
+def results_of(function: Any) -> Iterator[type]:
+    """Yield the classes with fields that a function returns, or that are fields of a class."""
+    if inspect.isclass(function):
+        yield from (part for hint in get_type_hints(function).values() for part in structs_in(hint))
+    elif inspect.isfunction(function):
+        yield from structs_in(get_type_hints(function).get("return"))
+
+
+def structs_in(hint: Any) -> Iterator[type]:
+    """Yield the classes with fields in a type, such as ``Version`` in ``Iterator[Version]``."""
+    if (
+        inspect.isclass(hint)
+        and issubclass(hint, msgspec.Struct)
+        and not hint.__module__.startswith("stratalog.ports.")
+    ):
+        yield hint
+    for argument in get_args(hint):
+        yield from structs_in(argument)
+
+
 def _ordered(module: ModuleType, names: list[str]) -> list[str]:
     """Sort names: classes, functions, values, each in the order of ``__all__``.
 
@@ -168,12 +237,40 @@ def directive(module: str, name: str, value: object) -> str:
     """Return the directive with which Sphinx describes a name."""
     if inspect.isclass(value):
         kind = "autoexception" if issubclass(value, BaseException) else "autoclass"
-        inherits = any(base.__module__.startswith("stratalog") for base in value.__bases__)
+        ours = [base for base in value.__bases__ if base.__module__.startswith("stratalog")]
+        inherits = any(kind == "autoexception" or has_own_methods(base) for base in ours)
         options = ["members", "undoc-members", *(["show-inheritance"] if inherits else [])]
         return f".. {kind}:: {module}.{name}\n" + "".join(f"   :{option}:\n" for option in options)
     if inspect.isroutine(value):
         return f".. autofunction:: {module}.{name}\n"
-    return f".. autodata:: {module}.{name}\n   :no-value:\n"
+    described = description_of(module, name)
+    without_value = "   :no-value:\n"
+    kind = "autodata"
+    if get_origin(value) is Annotated:
+        # Sphinx would print each of the many parameters of an annotation.
+        kind, without_value = "py:data", ""
+        plain = get_args(value)[0]
+        described += f"\n\nThe type of a handler's parameter: ``{getattr(plain, '__name__', plain)}``."
+    text = described.strip().replace("\n", "\n   ")
+    return f".. {kind}:: {module}.{name}\n{without_value}" + (f"\n   {text}\n" if text else "")
+
+
+def description_of(module: str, name: str) -> str:
+    """Return the text below the assignment of a value, from the module that assigns it; empty without a text.
+
+    Sphinx looks for this text only in the module that exports the value.
+    """
+    body = ast.parse(inspect.getsource(import_module(module)))
+    for node in ast.walk(body):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                if (alias.asname or alias.name) == name and node.module.startswith("stratalog"):
+                    return description_of(node.module, alias.name)
+    for node, text in zip(body.body, body.body[1:], strict=False):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and target.id == name and isinstance(text, ast.Expr):
+            return inspect.cleandoc(str(ast.literal_eval(text.value)))
+    return ""
 
 
 def limits_page() -> str:

@@ -46,11 +46,15 @@ from typing import TYPE_CHECKING, Any
 
 from stratalog.clock import Clock
 from stratalog.documents import (
+    Applied,
+    Difference,
     Document,
+    KeyChange,
     Projection,
     Replayed,
     ReplayReport,
     Rules,
+    Version,
     View,
     merge,
     redact,
@@ -101,6 +105,7 @@ __version__: str
 __all__ = [
     "BUILT_IN_MUTATORS",
     "AppSnapshot",
+    "Applied",
     "Clock",
     "Closed",
     "Collected",
@@ -108,6 +113,7 @@ __all__ = [
     "ContentionError",
     "Corrupt",
     "DeadLetter",
+    "Difference",
     "Document",
     "Draft",
     "Entry",
@@ -115,6 +121,7 @@ __all__ = [
     "Forbidden",
     "HistoryChanged",
     "Invalid",
+    "KeyChange",
     "KeyReused",
     "LimitExceeded",
     "Log",
@@ -151,6 +158,7 @@ __all__ = [
     "Unavailable",
     "Unsupported",
     "Upcasters",
+    "Version",
     "VersionConflict",
     "VersionForgotten",
     "View",
@@ -175,3 +183,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(store_pass, name)
     raise AttributeError(f"module 'stratalog' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return all names, also the public names that no caller has used yet. Completion in a shell uses this list."""
+    return sorted({*globals(), *__all__})

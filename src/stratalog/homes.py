@@ -87,9 +87,8 @@ def open_blobs(url: str | Path, *, create: bool = True, clock: Clock | None = No
     if _scheme(text) or text == "memory:":
         raise Invalid("the URL must be a folder or s3://BUCKET/PREFIX", url=text)
     folder = _folder(text)
-    with file_errors():
-        is_there = folder.is_dir()
-    if not is_there and not create:
+    _refuse_file(folder)
+    if not _exists(folder) and not create:
         raise Invalid("the folder does not exist", url=text)
     return FileBlobs(folder, clock)
 
@@ -156,6 +155,13 @@ def _exists(path: Path) -> bool:
         return path.exists()
 
 
+def _refuse_file(folder: Path) -> None:
+    """Raise Invalid if a file is at the path of a folder or above it. A retry would not help, nor `stratalog init`."""
+    lowest = next((path for path in (folder, *folder.parents) if _exists(path)), folder)
+    if _exists(lowest) and not lowest.is_dir():
+        raise Invalid("this path is a file: name a folder", path=lowest)
+
+
 def text_of(url: str | Path) -> str:
     """Return the URL as text. Raises Invalid for another type, such as None: ``str`` would name a folder ``None``."""
     if isinstance(url, str | os.PathLike) and isinstance(text := os.fspath(url), str):
@@ -204,6 +210,7 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
     from stratalog.backends.sqlite import SqliteDatabase
     from stratalog.sqlite_files import check_path
 
+    _refuse_file(folder)
     if not _exists(folder / INDEX_FILE) and not create:
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
     check_path(str(folder / INDEX_FILE))

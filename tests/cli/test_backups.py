@@ -54,6 +54,19 @@ def test_backups_are_listed_and_an_old_one_is_restored(budget: Run) -> None:
     assert budget("log", "acme/budget", "--store", "new").stdout == budget("log", "acme/budget").stdout
 
 
+def test_the_options_of_a_backup_may_stand_before_its_target(budget: Run) -> None:
+    made = budget("backup", "--json", "--check", "b")
+    assert [json.loads(made.stdout)["id"]] == ids(budget, "b")
+    assert "Commands:" in budget("backup", "--help").stdout
+    assert "No such option '--json'" in budget("backup", "--json", "list", "b", code=2).stderr
+
+
+def test_a_folder_without_a_backup_is_refused_with_the_command_that_makes_one(budget: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused = budget("backup", "verify", str(tmp_path / "empty"), code=3).stderr
+    assert refused == "error: this folder or bucket has no backup; to make one: stratalog backup TO\n"
+
+
 def test_a_restore_to_a_time_before_the_first_write_says_that_the_store_is_empty(budget: Run) -> None:
     assert ": 1 log, 0 records, 0 blobs; " in budget("backup", "b").stdout
     restored = budget("restore", "b", "--time", "2020-01-01", "--store", "before")

@@ -782,6 +782,11 @@ def test_an_error_about_the_parts_of_a_command_names_its_help(run: Run, argument
     assert f" See `stratalog {arguments[0]} --help`." in run(*arguments, code=2).stderr
 
 
+@pytest.mark.parametrize(("words", "program"), [(["shwo"], "stratalog"), (["records", "show"], "stratalog records")])
+def test_the_refusal_of_an_unknown_command_names_the_help(run: Run, words: list[str], program: str) -> None:
+    assert f" See `{program} --help`." in run(*words, code=2).stderr
+
+
 def test_a_mutation_without_arguments_is_refused_with_the_names_that_are_missing(budget: Run) -> None:
     assert "an argument is missing: key, value" in budget("mutate", "acme/budget", "put", code=2).stderr
 

@@ -36,6 +36,17 @@ def test_a_mutation_is_visible_immediately(client: Client) -> None:
     assert (handle.status, handle.settled) == ("pending", False)
 
 
+def test_a_client_reads_like_a_mapping(client: Client) -> None:
+    assert (bool(client), len(client), list(client)) == (True, 0, [])
+    client.mutate("put", {"key": "cells/A1", "value": 7})
+    assert client["cells/A1"] == 7
+    assert ("cells/A1" in client, "cells/A2" in client, 7 in client) == (True, False, False)
+    assert {key: client[key] for key in client} == {"cells/A1": 7}
+    assert len(client) == 1
+    with pytest.raises(KeyError, match="cells/A2"):
+        client["cells/A2"]
+
+
 def test_a_sync_cycle_applies_pending_mutations(client: Client, document: Document) -> None:
     handle = client.mutate("put", {"key": "cells/A1", "value": 7})
     client.sync()

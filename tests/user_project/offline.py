@@ -6,7 +6,7 @@ from typing import assert_type
 
 from stratalog.client import Client, HttpTransport, MutationFailure, PendingMutation, Transport, Unreached, connect
 
-__all__ = ["count_up", "is_reachable", "own_client", "why_failed"]
+__all__ = ["count_up", "is_reachable", "own_client", "shown", "why_failed"]
 
 
 def count_up(url: str, path: str) -> PendingMutation:
@@ -22,6 +22,11 @@ def own_client(url: str, token: str) -> Client:
     """Return a client that sends ``token`` and is not started."""
     transport: Transport = HttpTransport(url, token=lambda: token)
     return Client(transport)
+
+
+def shown(client: Client) -> dict[str, object]:
+    """Return all keys and values that the client shows."""
+    return {key: client[key] for key in client if key in client}
 
 
 def is_reachable(client: Client) -> bool:

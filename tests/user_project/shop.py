@@ -76,6 +76,7 @@ def sell_from(store: stratalog.Store) -> Report:
     trial = assert_type(stratalog.replay(fork, stock), stratalog.ReplayReport)
     merged = stratalog.merge(fork, stock)
     changes: list[stratalog.Replayed] = list(merged)
+    reads = read_past(stock)
     secret = stock.put("note", "secret").version
     stock.delete("note")
     assert secret is not None
@@ -89,6 +90,21 @@ def sell_from(store: stratalog.Store) -> Report:
         "merged": len(changes),
         "redacted": len(redacted),
         "verified": verified.version,
+        **reads,
+    }
+
+
+def read_past(stock: stratalog.Document) -> Report:
+    """Return how often a number changed, what differs from the first version, and how many mutations there were."""
+    changes: list[stratalog.KeyChange] = list(stock.history("apples"))
+    differences: list[stratalog.Difference] = list(stock.diff(1, stock.version))
+    versions: list[stratalog.Version] = list(stock.versions())
+    mutations: list[stratalog.Applied] = [each for version in versions for each in version.mutations]
+    return {
+        "changes": len(changes),
+        "apples before": differences[0].before,
+        "authors": len({version.author for version in versions}),
+        "mutations": len(mutations),
     }
 
 

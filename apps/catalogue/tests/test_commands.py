@@ -40,6 +40,10 @@ class Shell:
         self.code = done.exit_code
         return done.stdout_bytes
 
+    def errors(self, *words: str) -> str:
+        """Return the text of the error stream."""
+        return CliRunner().invoke(main, ["catalogue", *words, "--store", str(self.folder / "store")]).stderr
+
     def text(self, *words: str) -> str:
         done = CliRunner().invoke(main, ["catalogue", *words, "--store", str(self.folder / "store")])
         self.code = done.exit_code
@@ -144,6 +148,15 @@ def test_stats_report_that_more_dead_letters_exist_than_are_counted(
     monkeypatch.setattr("stratalog_catalogue.summary.CATALOGUE_LETTERS_COUNTED_MAX", 1)
     (stats,) = shell("stats", "acme")
     assert (stats["dead_letters"], stats["more_dead_letters"]) == ({"debian": 1}, True)
+
+
+def test_stats_of_a_scan_that_found_no_record_say_so_and_ask_for_no_poll(shell: Shell) -> None:
+    assert "no scan yet" in shell.errors("stats", "acme")
+    (shell.folder / "in" / "Packages").write_text("Package: x\n")
+    assert "to see why records failed: stratalog catalogue dead-letters acme" in shell.errors("poll", "acme")
+    stats = shell.errors("stats", "acme")
+    assert "the last scan found no records" in stats
+    assert "no scan yet" not in stats
 
 
 def test_an_invalid_or_unknown_source_is_refused(shell: Shell) -> None:

@@ -30,6 +30,10 @@ def cells(sheet: Sheet, at: int | None = None) -> dict[str, str]:
     return found
 
 
+def test_a_sheet_is_shown_by_its_name(sheet: Sheet) -> None:
+    assert repr(sheet) == f"<Sheet {sheet.organisation}/{sheet.name}>"
+
+
 def test_a_cell_that_is_set_has_its_value_and_its_author(sheet: Sheet) -> None:
     change = sheet.set("B2", "=1+2", author="ada")
     assert (change.version, change.author, sheet.get("B2").value) == (2, "ada", 3)

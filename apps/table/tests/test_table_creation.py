@@ -41,6 +41,12 @@ def files_in(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
 
 
+def test_a_table_and_its_views_are_shown_by_name_and_version(store: Store) -> None:
+    table = create_table(store, "acme", "events", Schema((Column("id", "long"),)))
+    assert repr(table) == "<Table acme/events>"
+    assert repr(table.at()) == f"<TableView version={table.version}>"
+
+
 @pytest.mark.parametrize(
     ("schema", "options"),
     [

@@ -114,7 +114,9 @@ class BackupRepository:
         """Return the manifest of a backup, by default of the newest. Raises NotFound, Corrupt, Unsupported."""
         manifests = self._read_manifests(f"{MANIFESTS}/{id}" if id else MANIFESTS, newest=1)
         if not manifests:
-            raise NotFound("backup not found" if id else "the repository has no backup", id=id or "")
+            if id:
+                raise NotFound("backup not found", id=id)
+            raise NotFound("this folder or bucket has no backup; to make one: stratalog backup TO")
         return manifests[0]
 
     def publish(self, manifest: BackupManifest) -> None:

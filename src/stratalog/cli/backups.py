@@ -38,6 +38,17 @@ id_option = click.option("--backup", "id", metavar="ID", help="The id of the bac
 class _Backups(CommandGroup):
     """The group of backup commands. The group reads `backup TO` as `backup make TO`."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # The group has no option of its own except the help, so other options before TO belong to `make`.
+        if (
+            args
+            and args[0].startswith("-")
+            and args[0] not in ctx.help_option_names
+            and not self.commands.keys() & args
+        ):
+            args = ["make", *args]
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

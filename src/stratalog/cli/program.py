@@ -51,6 +51,8 @@ UNREACHABLE = 5
 DAMAGED = 6
 NOT_PROVABLE = 7
 CONTRADICTED = 8
+# An older click raises a plain UsageError for an unknown command.
+_SYNTAX_ERRORS = (click.MissingParameter, click.NoSuchOption, getattr(click, "NoSuchCommand", click.NoSuchOption))
 EXIT_CODES: dict[int, str] = {
     0: "done",
     FAILED: "a mutation was rejected, a verification or another part of the work failed, or the user aborted",
@@ -200,7 +202,7 @@ def _code(error: StratalogError) -> int:
 def _usage_text(error: click.UsageError) -> str:
     """Return the error's text. If a part of the command is missing or unknown, the text names the command's help."""
     text = error.format_message()
-    is_about_syntax = isinstance(error, click.MissingParameter | click.NoSuchOption) or type(error) is click.UsageError
+    is_about_syntax = isinstance(error, _SYNTAX_ERRORS) or type(error) is click.UsageError
     if not is_about_syntax or error.ctx is None:
         return text
     return f"{text if text.endswith(('.', '?')) else text + '.'} See `{error.ctx.command_path} --help`."

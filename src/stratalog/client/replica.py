@@ -34,6 +34,8 @@ _log = logging.getLogger("stratalog.client")
 class Replica:
     """A document as its client shows it: the newest pulled state with the pending mutations run on it.
 
+    ``client["cells/C2"]``, ``"cells/C2" in client``, ``len(client)`` and ``for key in client`` read it like a mapping.
+
     Safe for threads: ``_changed`` protects the file, the optimistic state, the handles and the list of subscribers.
     Callbacks run without this lock. No method waits for the network. After `close_file` reads and mutations raise
     Closed.
@@ -71,9 +73,24 @@ class Replica:
         with self._changed:
             return iter([*self._draft.keys(prefix)])
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: object) -> bool:
         with self._changed:
-            return key in self._draft
+            return isinstance(key, str) and key in self._draft
+
+    def __getitem__(self, key: str) -> Value:
+        with self._changed:
+            if key not in self:
+                raise KeyError(key)
+            return self._draft.get(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return self.list()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.list())
+
+    def __bool__(self) -> bool:
+        return True  # a client, also of an empty document
 
     def mutate(self, name: str, args: Any = None) -> PendingMutation:
         """Run a mutation on the optimistic state and store it for the server. The mutation is durable on return.

@@ -33,6 +33,7 @@ rebuild            verification of snapshots by rebuilding from the log
 """
 
 from stratalog.documents.document import Document
+from stratalog.documents.history import Applied, Difference, KeyChange, Version
 from stratalog.documents.projections import Projection
 from stratalog.documents.rebuild import verify
 from stratalog.documents.redaction import redact
@@ -41,11 +42,15 @@ from stratalog.documents.rules import Rules
 from stratalog.documents.view import View
 
 __all__ = [
+    "Applied",
+    "Difference",
     "Document",
+    "KeyChange",
     "Projection",
     "ReplayReport",
     "Replayed",
     "Rules",
+    "Version",
     "View",
     "merge",
     "redact",

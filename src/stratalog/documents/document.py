@@ -107,7 +107,7 @@ class Document:
     # Changing
 
     def put(self, key: str, value: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Set ``key`` to ``value``: any value that JSON can express, or bytes. See `mutate`.
+        """Set ``key`` to ``value``: JSON or bytes. A key or value above a limit is a rejected outcome. See `mutate`.
 
         ::
 

@@ -120,6 +120,12 @@ def append(draft: Draft, args: Any) -> None:
 BUILT_IN_MUTATORS: Mutators = MappingProxyType(
     {"put": put, "del": delete, "patch": patch, "inc": inc, "append": append}
 )
+"""The built-in mutators by their names, with their arguments.
+
+``put`` {key, value}, ``del`` {key}, ``patch`` {key, merge}, ``inc`` {key, by}, ``append`` {key, item}. `Document` has a
+method for each of them, which describes the arguments.
+"""
+
 _ARGUMENTS: Mapping[Mutator, Arguments] = MappingProxyType(
     {put: PUT, delete: DELETE, patch: PATCH, inc: INC, append: APPEND}
 )

@@ -255,7 +255,7 @@ def _pieces(body: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _no_body(value: object) -> Invalid:
-    return Invalid("a body must be bytes, or pieces of bytes", type=type(value).__name__)
+    return Invalid("a body must be bytes, an open binary file, or pieces of bytes", type=type(value).__name__)
 
 
 def _counted(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:

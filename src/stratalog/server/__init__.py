@@ -199,3 +199,8 @@ def __getattr__(name: str) -> Any:
             with needs_extra("server", f"stratalog.server.{name}"):
                 return getattr(import_module(f"stratalog.server.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return all names, also the public names that no caller has used yet. Completion in a shell uses this list."""
+    return sorted({*globals(), *__all__})

@@ -41,6 +41,7 @@ def response(data: Any, description: str, media_type: str = MediaType.JSON) -> R
 
 
 PROBLEMS = {status: response(Problem, meaning) for status, meaning in MEANINGS.items()}
+"""The error responses of every handler, by status, for the argument ``responses`` of a route."""
 
 
 def error_response(scope: Scope, error: StratalogError) -> tuple[int, dict[str, str], bytes]:

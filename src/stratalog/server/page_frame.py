@@ -14,6 +14,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     f"{OWN_CONNECTIONS}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+"""The content security policy of pages: a page loads scripts, styles and images from its own server only."""
+
 HEADERS = {
     "Cache-Control": "no-cache",
     "Referrer-Policy": "no-referrer",

@@ -23,7 +23,11 @@ OCTETS = "application/octet-stream"
 IMMUTABLE = "private, max-age=31536000, immutable"
 REVALIDATE = "private, no-cache"
 RangeHeader = Annotated[str | None, HeaderParameter(name="Range")]
+"""The header Range of a request, or None. See `answer_body`."""
+
 IfNoneMatch = Annotated[str | None, HeaderParameter(name="If-None-Match")]
+"""The header If-None-Match of a request, or None. See `answer_body`."""
+
 _RANGE = re.compile(r"bytes=([0-9]{0,16})-([0-9]{0,16})")
 
 

@@ -266,10 +266,16 @@ async def _admit(scope: Scope) -> tuple[Action | None, str]:
 
 
 Served = NamedDependency[Service]
-"""The type of a handler's parameter that receives the service."""
+"""The service. The server gives it to a handler that has a parameter of this type."""
 
-# Decorators of handlers, each with its pool. A route of an application may name another pool by ``pool=``.
 reading = partial(get, pool="reads", sync_to_thread=True, responses=PROBLEMS)
+"""Decorate a handler of GET that runs in the pool of reads; ``pool=`` names another pool."""
+
 posting = partial(post, pool="writes", sync_to_thread=True, status_code=200, responses=PROBLEMS)
+"""Decorate a handler of POST that runs in the pool of writes; ``pool=`` names another pool."""
+
 putting = partial(put, pool="writes", sync_to_thread=True, responses=PROBLEMS)
+"""Decorate a handler of PUT that runs in the pool of writes; ``pool=`` names another pool."""
+
 deleting = partial(delete, pool="writes", sync_to_thread=True, status_code=204, responses=PROBLEMS)
+"""Decorate a handler of DELETE that runs in the pool of writes; ``pool=`` names another pool."""

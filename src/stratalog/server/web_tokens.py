@@ -69,7 +69,8 @@ class WebTokens:
         clock: Clock | None = None,
     ) -> None:
         if not algorithms or not set(algorithms) <= ALGORITHMS_KNOWN:
-            raise Invalid("name one or more asymmetric algorithms", value=list(algorithms))
+            known = ", ".join(sorted(ALGORITHMS_KNOWN))
+            raise Invalid("name one or more asymmetric algorithms", value=list(algorithms), known=known)
         if not audience or not issuer:
             raise Invalid("give an audience and an issuer for tokens")
         self._algorithms = list(algorithms)

@@ -239,7 +239,9 @@ def stats(session: Session, organisation: str) -> None:
         for row in summary.rows
     ]
     head = [["source", "format", "kind", "records", "versions", "size"]]
-    session.answer_list(rows, "no scan yet; run stratalog catalogue poll", head=head, right=[3, 4, 5])
+    scanned = "the last scan found no records"
+    nothing = scanned if catalogue_stats.sources else "no scan yet; run stratalog catalogue poll"
+    session.answer_list(rows, nothing, head=head, right=[3, 4, 5])
     for source, count in catalogue_stats.dead_letters.items():
         note(f"{count} dead letters of {source}")
     if catalogue_stats.more_dead_letters:
@@ -321,6 +323,8 @@ def _poll_once(
             + (outcome.reason and f" — {outcome.reason}"),
         )
         well = well and not (outcome.taken.failed or outcome.reason)
+    if not session.json and any(outcome.taken.failed for outcome in polled):
+        note(f"to see why records failed: stratalog catalogue dead-letters {organisation}")
     if works and polled:
         names = [outcome.source for outcome in polled]
         with progress("making works", None) as step:

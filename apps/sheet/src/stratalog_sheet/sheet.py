@@ -79,6 +79,9 @@ class Sheet:
         self._titles = Titles(log)
         self._labels = history.Labels(log)
 
+    def __repr__(self) -> str:
+        return f"<Sheet {self.organisation}/{self.name}>"
+
     @property
     def organisation(self) -> str:
         """The organisation that owns the sheet."""

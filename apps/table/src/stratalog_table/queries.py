@@ -77,6 +77,9 @@ class TableView:
         self._view = view
         self._layout: Layout = self.meta.layout
 
+    def __repr__(self) -> str:
+        return f"<TableView version={self.version}>"
+
     # Partitions
 
     def partition(self, id: str) -> Partition:

@@ -86,6 +86,9 @@ class Table:
         self._clock = store.environment.clock
         self._committer = Committer(document, self._clock, author)
 
+    def __repr__(self) -> str:
+        return f"<Table {self.document.organisation}/{self.document.name}>"
+
     # Reading
 
     @property
