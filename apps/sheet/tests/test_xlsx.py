@@ -15,6 +15,7 @@ import pytest
 
 import stratalog
 from apps.sheet.tests.browser import imported
+from apps.sheet.tests.packages import package, rows
 from apps.sheet.tests.workbooks import LARGE, large, workbooks
 from stratalog import Invalid, LimitExceeded, NotFound
 from stratalog_sheet import EnginePool, Sheet, Sheets
