@@ -64,7 +64,7 @@ def units(index: Counted, act: Callable[[], object]) -> tuple[float, float]:
 def test_a_cold_open_costs_units_for_name_head_snapshot_and_each_4_kb_of_the_tail(
     index: Counted, store: Store, tail: int, tail_units_min: int
 ) -> None:
-    """The open costs 1 unit each for the name, the head and the record of the snapshot, and ⌈tail / 4 KB⌉ for the tail."""
+    """The open costs 1 unit each for the name, the head and the snapshot's record, and ⌈tail / 4 KB⌉ for the tail."""
     document = store.create("acme", "budget")
     document.mutate("put", {"key": "first", "value": 0})
     document.snapshot()
