@@ -30,7 +30,8 @@ class Poked(InProcess):
         return lambda: setattr(self, "stopped", True)
 
 
-def test_the_thread_pushes_a_change_and_pulls_after_a_poke() -> None:
+def test_the_thread_pushes_a_change_and_pulls_after_a_poke(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "PULL_SECONDS", 3600)
     document = new_document()
     transport = Poked(document)
     seen = threading.Event()

@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 
 import stratalog
-from stratalog.client import Client, HttpTransport, Unreached, connect
+from stratalog.client import Client, HttpTransport, Unreached, background, connect
 from stratalog.client.http import document_of, error_of
 from stratalog.errors import (
     Collected,
@@ -62,6 +62,12 @@ class Running(uvicorn.Server):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.end()
+
+
+@pytest.fixture(autouse=True)
+def never_pulls_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A started client pulls after a poke and after a change of its own, and not at intervals."""
+    monkeypatch.setattr(background, "PULL_SECONDS", 3600)
 
 
 @pytest.fixture
