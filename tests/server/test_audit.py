@@ -54,7 +54,6 @@ def audited(folder: Path, per_second: int = 1000, **settings: Any) -> Iterator[C
     security.close()
 
 
-
 def test_each_answer_is_a_line_of_the_access_log(tmp_path: Path) -> None:
     with audited(tmp_path) as client:
         client.put(f"{BUDGET}?secret=1", headers=ADA)

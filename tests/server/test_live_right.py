@@ -138,7 +138,6 @@ def test_a_live_connection_stays_open_while_its_right_cannot_be_checked() -> Non
     assert again(right) is not None
 
 
-
 def test_a_websocket_is_closed_with_4403_after_its_right_is_withdrawn() -> None:
     rules = Rules()
     with serving(rules.application(0.01)) as client:
