@@ -161,8 +161,9 @@ def test_refused_input_writes_nothing(store: stratalog.Store, case: str) -> None
     with pytest.raises(StratalogError):
         REFUSED[case][0](store)
     document = store.document("acme", "budget")
-    assert (document.version, document.at().to_dict()) == (1, {"cells/C2": 100})
+    assert (document.version, document.log.floor(), document.at().to_dict()) == (1, 0, {"cells/C2": 100})
     assert [line.id for line in store.list("acme")] == ["budget"]
+    assert list(store.records("acme").list()) == []
 
 
 @pytest.mark.parametrize(

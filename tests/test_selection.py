@@ -37,7 +37,7 @@ def collected(folder: Path, *options: str) -> set[str]:
     return {line.split("::")[1] for line in printed.splitlines() if "::" in line}
 
 
-def test_a_quick_run_selects_only_fast_tests_of_a_single_process(tmp_path: Path) -> None:
+def test_a_quick_run_leaves_out_planted_bugs_slow_tests_and_tests_with_services(tmp_path: Path) -> None:
     assert collected(tmp_path, "--quick") == {"test_plain", "test_backend[memory]"}
 
 

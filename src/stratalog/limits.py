@@ -388,8 +388,8 @@ HANDOVER_BYTES_MAX = 128 * 1024
 HANDOVER_SECONDS_MAX = 0.1
 HANDOVER_PAUSE_SECONDS = 5.0
 
-# Functions on AWS. Lambda limits the response to 6 MB of JSON. The body is base64, and 64 KB are left for the rest of the
-# JSON. `FUNCTION_UNPACKED_BYTES_MAX` limits a body before compression, which takes time of the function.
+# Functions on AWS. Lambda limits the response to 6 MB of JSON: 64 KB, and the body in Base64.
+# `FUNCTION_UNPACKED_BYTES_MAX` limits a body before its compression, which takes time of the function.
 FUNCTION_ANSWER_BYTES_MAX = (6 * 1024 * 1024 - 64 * 1024) // 4 * 3
 FUNCTION_UNPACKED_BYTES_MAX = 64 * 1024 * 1024
 # A connection at API Gateway gets messages for at most this long after its first message. Its token is checked once and

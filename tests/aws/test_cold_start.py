@@ -50,7 +50,7 @@ def test_the_function_imports_no_library_that_a_message_does_not_need() -> None:
     assert "stratalog.maintenance.store_pass" not in imported
 
 
-def test_the_first_message_makes_five_requests_and_reads_a_single_chunk() -> None:
+def test_the_first_message_makes_five_requests_to_the_index_and_reads_a_single_chunk() -> None:
     """The message needs its client's binding, which is in a leaf of the state's tree.
 
     The snapshot contains the chunk above this leaf.
@@ -104,7 +104,7 @@ class RoundTrips:
 
 
 @pytest.mark.slow
-def test_the_round_trips_of_a_cold_push_to_a_large_document(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cold_push_to_a_large_document_takes_the_documented_round_trips(monkeypatch: pytest.MonkeyPatch) -> None:
     """The section "The chunks of a large document" in docs/concepts/cost.md has these numbers."""
     trips, index, clock = RoundTrips(monkeypatch), MemoryIndex(), SystemClock()
     settings = LogSettings(snapshot_entries_interval=10**6)

@@ -178,7 +178,7 @@ def transport(stack: Stack, name: str) -> HttpTransport:
     return HttpTransport(url, token=lambda: TOKENS[name], create=True)
 
 
-def test_two_clients_of_a_deployed_stack_converge_and_get_pokes(stack: Stack) -> None:
+def test_two_clients_of_a_deployed_stack_converge_and_a_listening_client_gets_a_poke(stack: Stack) -> None:
     source, told = stack.source(), threading.Event()
     with Client(transport(stack, "ann")) as ann, Client(listening := transport(stack, "bob")) as bob:
         ann.sync()

@@ -56,7 +56,9 @@ def test_a_command_without_a_store_suggests_init(run: Run) -> None:
 
 def test_list_shows_all_organisations_or_a_given_organisation(budget: Run) -> None:
     budget("create", "zeta/plan")
-    assert "acme/budget  document        3" in budget("list").stdout
+    listed = budget("list").stdout
+    assert "acme/budget  document        3" in listed
+    assert "zeta/plan    document        0" in listed
     assert [line["name"] for line in lines(budget("list", "zeta", "--json").stdout)] == ["zeta/plan"]
 
 

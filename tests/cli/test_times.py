@@ -24,7 +24,7 @@ HOUR_MS = 3_600_000
         ("2026-11-21T10:00+01:00", 1_795_251_600_000),
     ],
 )
-def test_a_time_whose_year_in_utc_is_0_or_10000_is_accepted(text: str, expected_ms: int) -> None:
+def test_a_time_is_read_even_if_its_year_in_utc_is_0_or_10000(text: str, expected_ms: int) -> None:
     assert milliseconds(text) == expected_ms
 
 

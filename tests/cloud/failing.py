@@ -16,7 +16,10 @@ __all__ = ["Failing", "Reply", "Request", "failing"]
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """One reply. With ``lost`` the service closes the connection without a reply. A ``late`` reply comes at its end."""
+    """One reply.
+
+    With ``lost`` the service closes the connection without a reply. A ``late`` reply comes when the service ends.
+    """
 
     status: int = 200
     headers: dict[str, str] = {}

@@ -6,6 +6,7 @@ Each test runs on the emulator, and on an index in memory with a meter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 
@@ -59,22 +60,20 @@ def units(index: Counted, act: Callable[[], object]) -> tuple[float, float]:
     return index.meter.total("read units") - before[0], index.meter.total("write units") - before[1]
 
 
-@pytest.mark.parametrize("tail", [1, 14])
+@pytest.mark.parametrize(("tail", "tail_units_min"), [(1, 1), (14, 3)])
 def test_a_cold_open_costs_units_for_name_head_snapshot_and_each_4_kb_of_the_tail(
-    index: Counted, store: Store, tail: int
+    index: Counted, store: Store, tail: int, tail_units_min: int
 ) -> None:
-    """The open costs 1 unit for the name, 1 for the head, 1 for the snapshot's record and ⌈tail / 4 KB⌉ for the tail.
-
-    The tail of 14 entries is larger than 8 KB.
-    """
+    """The open costs 1 unit each for the name, the head and the snapshot's record, and ⌈tail / 4 KB⌉ for the tail."""
     document = store.create("acme", "budget")
     document.mutate("put", {"key": "first", "value": 0})
     document.snapshot()
     for n in range(tail):
-        document.mutate("put", {"key": f"items/{n}", "value": bytes(700).hex()[n:] + str(n)})
+        document.mutate("put", {"key": f"items/{n}", "value": Random(n).randbytes(700)})
     prefix = document.log.record.prefix
     items = list(index.query(entries_partition(prefix, 1), after=f"{1:016d}"))
     tail_units = read_units(sum(map(item_bytes, items)), consistent=True)
+    assert tail_units >= tail_units_min
     cold = opened_cold(store)
     assert units(index, lambda: cold.document("acme", "budget").state()) == (NAME + HEAD + SNAPSHOT + tail_units, 0)
     assert len(items) == tail

@@ -152,11 +152,20 @@ def test_an_https_endpoint_sends_no_request_to_a_server_without_tls() -> None:
 
 
 def test_threads_have_connections_of_their_own() -> None:
-    with served(lambda _: WHOLE) as (endpoint, server):
+    """The server answers no thread before all threads have sent their first requests."""
+    together, connection = threading.Barrier(8), threading.local()
+
+    def answer(_: int) -> bytes:
+        if not hasattr(connection, "has_answered"):
+            together.wait(SECONDS_MAX)
+            connection.has_answered = True
+        return WHOLE
+
+    with served(answer) as (endpoint, server):
         replies: list[bytes] = []
         run_together([lambda: replies.extend(endpoint.exchange(REQUEST).body for _ in range(50))] * 8)
         assert replies == [b"hello"] * 400
-        assert server.connections <= 8
+        assert server.connections == 8
 
 
 def test_a_forked_child_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

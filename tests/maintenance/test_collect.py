@@ -19,7 +19,7 @@ from stratalog.log import Environment, LogSettings, create_log, open_log
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.tasks import InlineTasks
 from stratalog.maintenance import marks
-from stratalog.maintenance.collection import collect, collect_family, owners
+from stratalog.maintenance.collection import CollectionReport, collect, collect_family, owners
 from stratalog.ports.index import Item, Put
 from stratalog.protocol import Mutation
 from stratalog.records import Records
@@ -161,6 +161,13 @@ def stopping(after: int) -> Callable[[], bool]:
     return lambda: next(asked) >= after
 
 
+def dry_run(document: Document) -> tuple[CollectionReport, int]:
+    """Return the report of a dry run, and the number of its steps, which are its calls of ``stop``."""
+    asked = itertools.count()
+    planned = collect_family(document.log.environment, owner(document), dry_run=True, stop=lambda: next(asked) < 0)
+    return planned, next(asked)
+
+
 def a_family_with_garbage() -> tuple[Document, set[str]]:
     """Return a document and the keys of its orphans. The document has a fork, and snapshots of several chunks."""
     document = a_document()
@@ -184,6 +191,7 @@ def test_a_stopped_collection_resumes_where_it_stopped(steps: int) -> None:
     document, garbage = a_family_with_garbage()
     before = keys(document)
     environment, gone, runs = document.log.environment, [], 0
+    _, whole = dry_run(document)
     is_finished = False
     while not is_finished:
         found = collect_family(environment, owner(document), stop=stopping(steps + runs))
@@ -192,6 +200,7 @@ def test_a_stopped_collection_resumes_where_it_stopped(steps: int) -> None:
     assert sorted(gone) == sorted(garbage)
     assert before - {key for key in keys(document) if "/collecting/" not in key} == garbage
     assert runs > 1
+    assert steps + runs < whole - len(garbage), "one run could read all references"
     assert environment.index.get(collecting_partition("acme"), owner(document)) is None
 
 
@@ -242,8 +251,10 @@ def test_a_collection_whose_progress_cannot_be_read_begins_again() -> None:
 def test_a_dry_run_starts_from_the_saved_progress_of_a_stopped_collection() -> None:
     document, _ = a_family_with_garbage()
     environment = document.log.environment
+    _, whole = dry_run(document)
     collect_family(environment, owner(document), stop=stopping(100))
-    planned = collect_family(environment, owner(document), dry_run=True)
+    planned, steps = dry_run(document)
+    assert steps < whole
     assert collect_family(environment, owner(document)) == planned
 
 

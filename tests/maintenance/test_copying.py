@@ -221,7 +221,7 @@ def test_the_check_of_a_copy_reports_a_failure_counted_later_or_without_its_body
 
 
 @pytest.mark.parametrize("what", ["organisation", "log", "record", "same name", "same record"])
-def test_a_target_with_data_that_is_not_from_the_source_is_refused_and_unchanged(
+def test_a_target_with_data_that_is_not_from_the_source_is_refused_and_keeps_its_data(
     what: str, source: stratalog.Store, target: stratalog.Store
 ) -> None:
     if what == "organisation":

@@ -133,6 +133,7 @@ def stored_items(store: stratalog.Store) -> list[Item]:
 
 
 def test_a_value_of_another_type_or_range_raises_only_typed_errors_and_is_named_as_damage() -> None:
+    """Only if a read reads all attributes of an item, each wrong value of the item must be named."""
     with full_store("memory:") as store:
         last = {item_kind(item): item for item in stored_items(store)}
         for kind, item in last.items():

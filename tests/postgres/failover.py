@@ -2,8 +2,8 @@
 
     python -m tests.postgres.failover --records 6000 --processes 5 --failovers 20 --seed 1
 
-Two servers replicate synchronously: the primary acknowledges a commit once its standby has the commit. A failover
-crashes the primary, promotes the standby, and makes the old primary a standby of the new primary. Checkers compare the
+Two servers replicate synchronously: the primary acknowledges a commit once its standby has the commit. A failover stops
+the primary, promotes the standby, and makes the old primary a standby of the new primary. Checkers compare the
 records of the processes with the log. The exit code is 0 if all records agree with the log.
 """
 

@@ -38,7 +38,7 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(CONNECTIONS, "_shares(limit, limits) if is_shared else {}", "{}"),),
         (
             f"{OF_CONNECTIONS}::test_a_principal_at_its_share_of_live_connections_is_refused_and_another_is_not",
-            f"{OF_CONNECTIONS}::test_a_connection_with_an_incomplete_body_counts_only_for_its_principal",
+            f"{OF_CONNECTIONS}::test_a_connection_with_an_incomplete_body_counts_for_its_principal_and_not_for_its_address",
         ),
     ),
     Removal(

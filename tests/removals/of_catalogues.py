@@ -157,7 +157,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B231",
         (Edit(f"{SOURCES}record_splitter.py", "if year := _YEAR.fullmatch(text):", "if year := None:"),),
-        (f"{TESTS}test_taking.py::test_years_months_days_and_milliseconds_are_not_read_as_seconds",),
+        (f"{TESTS}test_taking.py::test_a_number_is_read_as_a_year_a_month_a_day_milliseconds_or_seconds",),
     ),
     Removal(
         "B232",
@@ -634,5 +634,20 @@ REMOVALS: tuple[Removal, ...] = (
         "B724",
         (Edit(f"{SOURCES}redrive.py", "metadata={**failure.metadata, **record.metadata}", "metadata=record.metadata"),),
         (f"{TESTS}test_letters.py::test_a_redriven_record_has_the_metadata_that_its_bytes_do_not_contain",),
+    ),
+    Removal(
+        "B985",
+        (
+            Edit(
+                f"{SOURCES}sources.py",
+                "    with suppress(NotFound):\n        records.delete(CHECKPOINTS + name)\n",
+                "    records.delete(SETTINGS + name)\n"
+                "    with suppress(NotFound):\n        records.delete(CHECKPOINTS + name)\n",
+            ),
+        ),
+        (
+            f"{TESTS}test_source_rename.py::test_a_rename_killed_at_any_write_resumes_without_loss_or_duplicates",
+            f"{TESTS}test_deletions.py::test_a_removal_killed_at_any_write_can_be_repeated",
+        ),
     ),
 )

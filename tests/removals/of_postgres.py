@@ -104,7 +104,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B405",
         (Edit("tests/selection.py", '{"aws", "dynamodb", "postgres"}', '{"aws", "dynamodb"}'),),
-        ("tests/test_selection.py::test_a_quick_run_selects_only_fast_tests_of_a_single_process",),
+        ("tests/test_selection.py::test_a_quick_run_leaves_out_planted_bugs_slow_tests_and_tests_with_services",),
     ),
     Removal(
         "B440",

@@ -41,6 +41,12 @@ def run_in_time(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(run())
 
 
+def until_closed(socket: Any) -> None:
+    """Receive messages until the server closes the connection. Stop after 1,000 messages, so that the test ends."""
+    for _ in range(1000):
+        socket.receive_json()
+
+
 def mutation(client: str, id: int, name: str = "put", /, **args: Any) -> dict[str, Any]:
     return {"client": client, "id": id, "name": name, "args": args}
 

@@ -36,7 +36,8 @@ from stratalog.server.metrics import Metrics
 from stratalog.server.pools import Pools
 from stratalog.server.security import Principal, StaticTokens
 from stratalog.store import Store, open_store
-from tests.server.api import BUDGET, STORY_SECONDS_MAX, Client, mutation, push, serving
+from stratalog.testing.clock import ManualClock
+from tests.server.api import BUDGET, STORY_SECONDS_MAX, Client, mutation, push, serving, until_closed
 
 Story = Callable[[Hub, Store], Awaitable[None]]
 QUICK = ServerLimits(live_poll_seconds=0.001, live_heartbeat_seconds=60)
@@ -106,7 +107,7 @@ def test_a_live_connection_to_an_unknown_document_is_closed_with_4404(client: Cl
 
 def test_a_page_of_another_origin_cannot_listen(budget: Client) -> None:
     with (
-        pytest.raises(WebSocketDisconnect),
+        pytest.raises(WebSocketDisconnect, match="pages of this origin may not call the server"),
         budget.websocket_connect(f"{BUDGET}/live", headers={"Origin": "https://evil.example"}) as socket,
     ):
         socket.receive_json()
@@ -353,14 +354,18 @@ def test_a_server_that_stops_ends_its_live_connections(budget: Client) -> None:
 
 
 def test_a_live_connection_is_closed_when_its_token_expires() -> None:
-    expired = Principal(id="u-ada", expires_ms=1)
-    with serving(Application(authenticate=StaticTokens({"token": expired}))) as client:
+    clock = ManualClock()
+    tokens = StaticTokens({"token": Principal(id="u-ada", expires_ms=clock.wall_ms() + 1000)})
+    application = Application(authenticate=tokens, limits=ServerLimits(live_heartbeat_seconds=0.01))
+    with serving(application, open_store("memory:", clock=clock)) as client:
         client.put(BUDGET, headers={"Authorization": "Bearer token"})
         with client.websocket_connect(f"{BUDGET}/live") as socket:
             socket.send_json({"type": "hello", "token": "token"})
+            assert [socket.receive_json()["type"] for _ in range(2)] == ["ready", "heartbeat"]
+            clock.sleep(1)
             with pytest.raises(WebSocketDisconnect) as closed:
-                socket.receive_json()
-    assert closed.value.code == 4401
+                until_closed(socket)
+    assert (closed.value.code, closed.value.detail) == (4401, "the token has expired")
 
 
 def test_the_golden_messages_are_still_read_and_written() -> None:

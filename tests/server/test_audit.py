@@ -24,7 +24,7 @@ from stratalog.server.security import Principal, StaticTokens
 from stratalog.server.shares import Holder
 from stratalog.store import open_store
 from stratalog.testing.clock import ManualClock
-from tests.server.api import BUDGET, HOST, Client
+from tests.server.api import BUDGET, HOST, Client, until_closed
 from tests.threads import SECONDS_MAX, until
 
 TOKENS = StaticTokens({"secret-ada": Principal(id="u-ada", name="Ada"), "secret-bob": Principal(id="u-bob")})
@@ -52,12 +52,6 @@ def audited(folder: Path, per_second: int = 1000, **settings: Any) -> Iterator[C
         yield client
     access.close()
     security.close()
-
-
-def until_closed(socket: Any) -> None:
-    """Receive messages until the server closes the connection. Stop after 1,000 messages, so that the test ends."""
-    for _ in range(1000):
-        socket.receive_json()
 
 
 def test_each_answer_is_a_line_of_the_access_log(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_principal_at_its_share_of_live_connections_is_refused_and_another_is_
         assert listen(shared, stack, "ada").receive_json()["type"] == "ready"
 
 
-def test_a_connection_with_an_incomplete_body_counts_only_for_its_principal() -> None:
+def test_a_connection_with_an_incomplete_body_counts_for_its_principal_and_not_for_its_address() -> None:
     application = Application(authenticate=TOKENS, limits=LIMITS)
     store = open_store("memory:")
     store.create("acme", "budget")
@@ -109,6 +109,7 @@ def test_a_connection_with_an_incomplete_body_counts_only_for_its_principal() ->
         while budget.used_by(("principal", "u-ada")) < 4:
             await asyncio.sleep(0.005)
         assert (budget.used, budget.used_by(("principal", "u-ada"))) == (4, 4)
+        assert budget.used_by(("address", "10.0.0.1")) == 0
         fifth = await ask("ada", immediately)
         assert fifth[0]["status"] == 429
         assert json.loads(fifth[1]["body"])["scope"] == "principal"

@@ -35,7 +35,7 @@ def document_of(process: int) -> bytes:
 
 
 class Process:
-    """One of two server processes without an application: a response names the process and the bytes of the body."""
+    """One of two server processes. A response has the number of the process and the size of the request's body."""
 
     def __init__(self, number: int, mailboxes: Any, entered: ExitStack) -> None:
         self.number = number

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Any
 
 import pytest
 from litestar.exceptions import WebSocketDisconnect
@@ -18,7 +17,7 @@ from stratalog.server.live_right import LiveRight
 from stratalog.server.security import Principal
 from stratalog.store import Store, open_store
 from stratalog.testing.clock import ManualClock
-from tests.server.api import BUDGET, serving
+from tests.server.api import BUDGET, serving, until_closed
 
 ADA = {"Authorization": "Bearer ada"}
 
@@ -152,12 +151,6 @@ def test_a_changed_principal_ends_the_connection_even_if_its_right_could_first_n
     rules.cannot_decide = False
     clock.sleep(20)
     assert again(right) is not None
-
-
-def until_closed(socket: Any) -> None:
-    """Receive messages until the server closes the connection. Stop after 1,000 messages, so that the test ends."""
-    for _ in range(1000):
-        socket.receive_json()
 
 
 def test_a_websocket_is_closed_with_4403_after_its_right_is_withdrawn() -> None:

@@ -55,7 +55,7 @@ steps = st.lists(st.one_of(pushes, pushes, pulls, pulls, upkeep), max_size=40)
 
 
 class Model:
-    """A document, its followers, and the numbers and rejections that the followers must receive."""
+    """A document, its followers, the numbers that they must receive, and the rejections that they may receive."""
 
     def __init__(self, interval: int) -> None:
         self.world = World(snapshot_entries_interval=interval, segment_entries_target=interval)

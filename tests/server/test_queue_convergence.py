@@ -79,6 +79,7 @@ def test_clients_over_the_queue_path_converge(seed: int, tmp_path: Path) -> None
         transport.clocks.append(member.clock)
     met = convergence._run(session, chance)
     assert met["rejections"] >= 1
+    assert workshop.ended > 0
     for position in range(len(workshop.workers)):
         workshop.end(position)
     assert workshop.applied > 0

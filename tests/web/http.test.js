@@ -42,7 +42,7 @@ test("a header without the address of a WebSocket is ignored, and so is a header
   assert.equal((await heeded("https://api.example", "wss://a.example", 500)).document, undefined);
 });
 
-test("a proxy's refusal of a large request is a limit, so that the client sends smaller requests", async () => {
+test("an error's answer without a code, as from a proxy, has the code of its status", async () => {
   for (const { status, code } of [
     { status: 413, code: "limit-exceeded" },
     { status: 404, code: "not-found" },

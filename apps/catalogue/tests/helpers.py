@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -93,3 +94,20 @@ def interrupt_at(number: int) -> Callable[[int], None]:
             raise KeyboardInterrupt
 
     return progress
+
+
+@contextmanager
+def killed_after(records: Records, writes: int) -> Iterator[None]:
+    """Let the block make ``writes`` writes to the index, and end it without an error in place of the next write."""
+    index = records.environment.index
+    commit, left = index.commit, iter(range(writes))
+
+    def counted(*given: Any) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        commit(*given)
+
+    index.commit = counted  # type: ignore[method-assign]
+    with suppress(KeyboardInterrupt):
+        yield
+    index.commit = commit  # type: ignore[method-assign]

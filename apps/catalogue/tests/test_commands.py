@@ -119,7 +119,7 @@ def test_a_dry_run_stores_no_record(shell: Shell) -> None:
     assert shell("poll", "acme")[0]["taken"]["new"] == 1
 
 
-def test_the_default_output_of_commands_is_a_table(shell: Shell) -> None:
+def test_commands_without_json_print_sentences_and_tables(shell: Shell) -> None:
     assert "1 read, 1 new" in shell.text("poll", "acme")
     assert "debian  rfc822  package" in shell.text("stats", "acme")
     assert "bash: the bash program" in shell.text("search", "acme", "--begins", "ba")

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from apps.catalogue.tests.helpers import Catalogue, catalogue_in
+import stratalog
+from apps.catalogue.tests.helpers import Catalogue, catalogue_in, killed_after
 from stratalog import LimitExceeded, NotFound, Records
+from stratalog.testing.clock import ManualClock
 from stratalog_catalogue.limits import CATALOGUE_DELETIONS_UNASKED_MAX
 from stratalog_catalogue.polls import poll
 from stratalog_catalogue.redrive import redrive
@@ -168,6 +170,30 @@ def test_a_removed_source_stops_no_poll_or_scan_and_its_records_stay(books: Cata
         books.poll("books")
     with pytest.raises(NotFound):
         remove_source(books.records, "books")
+
+
+def test_a_removal_killed_at_any_write_can_be_repeated(tmp_path: Path) -> None:
+    is_killed, writes = True, 0
+    while is_killed:
+        with stratalog.open("memory:", clock=ManualClock()) as store:
+            catalogue = Catalogue(store, tmp_path)
+            catalogue.add("scans", format="file", transformer="plain")
+            catalogue.write("x", source="scans", name="a")
+            assert catalogue.poll().taken.new == 1
+            (tmp_path / "scans").rename(tmp_path / "away")
+            while not catalogue.poll().dead:
+                pass
+            (tmp_path / "away").rename(tmp_path / "scans")
+            with killed_after(catalogue.records, writes):
+                remove_source(catalogue.records, "scans")
+                is_killed = False
+            if is_killed:
+                remove_source(catalogue.records, "scans")
+            assert [*source_names(catalogue.records), *catalogue.records.dead_letters()] == []
+            catalogue.add("scans", format="file", transformer="plain")
+            assert (catalogue.poll().taken.read, catalogue.ids("source/scans/")) == (1, ["a"])
+        writes += 1
+    assert writes > 3
 
 
 def test_a_source_removed_during_a_poll_does_not_stop_other_sources(books: Catalogue) -> None:

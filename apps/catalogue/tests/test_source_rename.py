@@ -1,14 +1,16 @@
-"""The rename of a source loses no data, also after many interruptions of the rename."""
+"""The rename of a source loses no data, also after an interruption at any write and after many interruptions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from apps.catalogue.tests.helpers import Catalogue
+import stratalog
+from apps.catalogue.tests.helpers import Catalogue, killed_after
 from stratalog import Conflict, Invalid, NotFound, Records, Unavailable
 from stratalog_catalogue.queries import show_versions
 from stratalog_catalogue.source_rename import rename_source
@@ -20,6 +22,11 @@ VERSIONS = {"ant": ["1", "2", "3"], "bee": ["1"], "cow": ["1", "2"]}
 
 @pytest.fixture
 def debian(catalogue: Catalogue) -> Catalogue:
+    return filled(catalogue)
+
+
+def filled(catalogue: Catalogue) -> Catalogue:
+    """Return the catalogue with a source of the versions, one dead letter, and works."""
     catalogue.add()
     for day in range(1, 4):
         catalogue.write_packages({name: has[day - 1] for name, has in VERSIONS.items() if len(has) >= day}, day=day)
@@ -102,7 +109,28 @@ class CutOff(Records):
         return write(*args, **given)
 
 
-def test_a_rename_interrupted_at_any_write_resumes_without_loss_or_duplicates(debian: Catalogue) -> None:
+def test_a_rename_killed_at_any_write_resumes_without_loss_or_duplicates(tmp_path: Path) -> None:
+    is_killed, writes = True, 0
+    while is_killed:
+        folder = tmp_path / str(writes)
+        folder.mkdir()
+        with stratalog.open("memory:") as store:
+            debian = filled(Catalogue(store, folder))
+            before, letters = history_of(debian, "debian"), letters_of(debian)
+            with killed_after(debian.records, writes):
+                rename_source(debian.records, "debian", "packages")
+                is_killed = False
+            if is_killed:
+                rename_source(debian.records, "debian", "packages")
+            assert history_of(debian, "packages") == before
+            assert letters_of(debian) == [(id.replace("/debian/", "/packages/"), body) for id, body in letters]
+            assert (list(source_names(debian.records)), debian.ids("source/debian/")) == (["packages"], [])
+            assert (debian.poll().taken.read, debian.scan().made) == (0, 2)
+        writes += 1
+    assert writes > 20
+
+
+def test_a_rename_interrupted_many_times_resumes_without_loss_or_duplicates(debian: Catalogue) -> None:
     before, letters = history_of(debian, "debian"), letters_of(debian)
     records, cuts = CutOff(debian.records.environment, "acme"), 0
     while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -48,10 +49,13 @@ def test_a_newer_state_makes_versions_of_changed_records_and_deletes_missing_rec
 
 def test_an_older_state_that_comes_late_changes_nothing(catalogue: Catalogue) -> None:
     catalogue.add()
-    catalogue.write_packages({"bash": "5.3"}, day=5)
+    catalogue.write_packages({"bash": "5.3", "zsh": "5.9"}, day=5)
     catalogue.poll()
-    catalogue.write("\n".join([PACKAGE.format(name="bash", version="5.2")]), name="late", day=3)
-    assert catalogue.poll().taken.new == 0
+    before = written(catalogue)
+    # The older state also lacks a record.
+    catalogue.write(PACKAGE.format(name="bash", version="5.2"), name="late", day=3)
+    polled = catalogue.poll()
+    assert (polled.reason, polled.taken.new, polled.taken.deleted, written(catalogue)) == ("", 0, 0, before)
     assert b"5.3" in catalogue.records.get("source/debian/bash/amd64").body
 
 
@@ -237,14 +241,11 @@ def test_a_time_is_read_in_any_of_the_usual_ways(text: str | int) -> None:
         ("86400", 86_400_000),
     ],
 )
-def test_years_months_days_and_milliseconds_are_not_read_as_seconds(text: str | int, moment: int) -> None:
+def test_a_number_is_read_as_a_year_a_month_a_day_milliseconds_or_seconds(text: str | int, moment: int) -> None:
     assert time_ms_of(text) == moment
 
 
-def test_a_store_that_cannot_be_reached_ends_the_poll_and_moves_no_checkpoint(tmp_path: object) -> None:
-    from pathlib import Path
-
-    assert isinstance(tmp_path, Path)
+def test_a_store_that_cannot_be_reached_ends_the_poll_and_moves_no_checkpoint(tmp_path: Path) -> None:
     # A put retries for ten seconds, so the test uses a simulated clock.
     catalogue = Catalogue(stratalog.open("memory:", clock=ManualClock()), tmp_path)
     catalogue.add()

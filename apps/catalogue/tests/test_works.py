@@ -337,13 +337,17 @@ def test_stats_read_the_same_number_of_items_for_few_and_for_many_records(tmp_pa
     catalogue.scan()
     index = catalogue.store.environment.index
     reads: list[str] = []
-    query = index.query
+    query, get = index.query, index.get
+
+    def counted_get(partition: str, sort: str, **options: Any) -> Any:
+        reads.append(sort)
+        return get(partition, sort, **options)
 
     def counted(partition: str, **bounds: Any) -> Iterator[Any]:
         for item in query(partition, **bounds):
             reads.append(item.sort)
             yield item
 
-    index.query = counted  # type: ignore[method-assign]
+    index.query, index.get = counted, counted_get  # type: ignore[method-assign]
     assert read_stats(catalogue.records).sources[0].works == count
-    assert len(reads) == 4
+    assert len(reads) == 5

@@ -63,7 +63,8 @@ def test_a_message_beyond_the_limits_of_rows_columns_cells_or_sheets_is_refused(
 def test_a_message_at_the_limits_of_added_rows_and_columns_is_committed_and_the_sheet_opens(sheet: Sheet) -> None:
     columns = {**rows(1, SHEET_COLUMNS_ADDED_MAX), "dimension": "COL"}
     sheet.append(revision(sheet, rows(1, SHEET_ROWS_ADDED_MAX), columns))
-    assert sheet.sheets()[0]["rows"] == 100 + SHEET_ROWS_ADDED_MAX
+    (made,) = sheet.sheets()
+    assert (made["rows"], made["cols"]) == (100 + SHEET_ROWS_ADDED_MAX, 26 + SHEET_COLUMNS_ADDED_MAX)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

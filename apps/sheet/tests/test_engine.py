@@ -154,6 +154,7 @@ def test_a_process_that_does_not_answer_is_killed() -> None:
         with pytest.raises(LimitExceeded, match="too long"):
             opened(engine)
         assert engine.has_ended
+        assert not is_running(engine.pid)
 
 
 def test_a_call_on_a_workbook_that_does_not_answer_is_killed_at_the_limit_of_workbooks() -> None:
@@ -165,6 +166,7 @@ def test_a_call_on_a_workbook_that_does_not_answer_is_killed_at_the_limit_of_wor
             engine.call("brokenFormulas", key="k", limit=1)
         assert caught.value.details == {"call": "brokenFormulas", "limit_seconds": 0.1}
         assert engine.has_ended
+        assert not is_running(engine.pid)
 
 
 def test_a_call_on_a_workbook_has_a_cpu_limit_of_its_own() -> None:

@@ -154,6 +154,7 @@ def test_an_empty_or_too_large_message_is_not_queued() -> None:
     assert queue.send([add("a")])[0].id == 1
     with pytest.raises(LimitExceeded):
         queue.send([add("a")] * (TRANSACTIONS_PER_CALL_MAX + 1))
+    assert queue.send([add("b")])[0].id == 2
 
 
 def test_transactions_queued_by_many_senders_share_log_entries() -> None:
@@ -320,6 +321,7 @@ def test_a_push_in_doubt_stays_in_doubt_though_a_later_attempt_fails(later: Stra
     store.queue.send = queued_without_an_answer  # type: ignore[method-assign]
     with pytest.raises(OutcomeUnknown):
         queue.send([add("a")])
+    assert len(attempts) > 1
     Worker(store).run(drain=True)
     assert len(table.at().files(0).files) == 1
 
@@ -369,6 +371,7 @@ def test_a_batch_in_doubt_stays_in_doubt_though_a_later_attempt_fails(
     monkeypatch.setattr(Document, "apply", committed_without_an_answer)
     with pytest.raises(OutcomeUnknown):
         table.add_files([new_file("a")])
+    assert len(attempts) > 1
     assert len(table.at().files(0).files) == 1
 
 

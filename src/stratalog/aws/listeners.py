@@ -76,7 +76,7 @@ class Connections:
 
 
 class GatewayListener(msgspec.Struct, frozen=True):
-    """A listening connection, its expiry time, and the state that it shows to the other listeners."""
+    """A listening connection, its expiry time, and the state that it shows to the listeners."""
 
     id: str
     expires_ms: int
@@ -120,7 +120,7 @@ class Listeners:
             self._send_shown(name)
 
     def show(self, id: str, state: Value) -> None:
-        """Show a connection's state to the other listeners, or no state for None.
+        """Show a connection's state to the listeners of its document, or no state for None.
 
         If too many connections show a state, a new one stays open, and its state is not shown. Connections that begin
         at the same time can exceed the limit. Raises Forbidden before hello, and the errors of `check_presence`.

@@ -98,7 +98,7 @@ class Listener:
         return [] if self._ended else frames or [Frame(Heartbeat())]
 
     def show(self, state: Value) -> None:
-        """Show ``state`` of this client to the document's other listeners.
+        """Show ``state`` of this client to the document's listeners, this client included.
 
         A ``state`` of None withdraws the client's state. Raises LimitExceeded and Invalid.
         """
@@ -190,7 +190,7 @@ class Hub:
                 del self._rooms[name]
 
     def show(self, listener: Listener, state: Value) -> None:
-        """Show ``state`` of a listener to its document's other listeners.
+        """Show ``state`` of a listener to its document's listeners, this listener included.
 
         A ``state`` of None withdraws the listener's state. Raises LimitExceeded and Invalid.
         """

@@ -106,7 +106,7 @@ def record(
     wanted: RangeHeader = None,
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
-    """The default is the newest version. Range requests are supported."""
+    """The default is the newest version. A row of CSV is a JSON object. Range requests are supported."""
     stored = records.stat(record_id, version or None)
     parts = records.open(record_id, stored.version)
     return answer_body(request, parts, stored.size, stored.digest.hex(), wanted, known, SAFE, immutable=bool(version))

@@ -36,7 +36,7 @@ class _Target(msgspec.Struct):
     """The latest version, or 0 for a record without versions."""
 
     rows: set[int] = set()
-    """The rows of which the record has a version. Polls may have added versions without a row."""
+    """The versions of the rows that were copied to the record. Polls may have added versions without a row."""
 
     is_pruned: bool = False
     """Whether the record's first version is forgotten."""
@@ -94,8 +94,8 @@ def _row_letters(records: Records, source: Source) -> Iterator[DeadLetter]:
 class _PageCopy:
     """The copy of one page of rows. All rows of an id are on one page, so the records are read once.
 
-    ``dead`` has the ids of the records of which a row is a dead letter of an earlier run. ``is_repeated`` is whether an
-    earlier run may have copied rows.
+    ``dead`` has the ids of records with a row that an earlier run could not copy. ``is_repeated`` is whether an earlier
+    run may have copied rows.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class _PageCopy:
         self._targets: dict[str, _Target] = {}
 
     def run(self, rows: Iterable[Mapping[str, Any]], progress: Callable[[int], None]) -> None:
-        """Copy the rows, and resolve the dead letters of records of which each row is copied now."""
+        """Copy the rows. If the records of some dead letters now have all their rows, resolve these letters."""
         copied: set[str] = set()
         failed: set[str] = set()
         for row in rows:

@@ -36,9 +36,9 @@ def replaces(source: Source, step: Step, record: SplitRecord, time_ms: int, late
 
     A complete state that is later than a deletion proves that the record is back, whatever the record's own time. And
     if the source's times are coarse, other content with the same time is a later change. A redacted version is not
-    replaced: the content may be the redacted one. Nor do the bytes of a dead letter replace a version, which may be
-    later. The record must be the first of its id in the poll: of two records with one id and one time, the first one
-    counts.
+    replaced: the content may be the redacted one. The bytes of a dead letter replace no version, since the version may
+    be later than the letter. The record must be the first of its id in the poll: of two records with one id and one
+    time, the first one counts.
     """
     if latest.redacted or not may_replace(source, step, record, time_ms):
         return False

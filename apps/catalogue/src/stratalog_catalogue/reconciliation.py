@@ -96,7 +96,7 @@ class _Scan:
             except NotFound:
                 self._delete(work)
                 if work in self.dead:
-                    resolve(self._records, work)  # there is no record any more of which the work could be made
+                    resolve(self._records, work)  # the record is gone, so no work can be made of it
                 continue
             made = self._made(work, version, body)
             if made is not None:

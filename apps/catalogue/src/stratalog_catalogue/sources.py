@@ -213,8 +213,9 @@ def remove_source(records: Records, name: str) -> None:
     """
     if records.stat(SETTINGS + check_source(name)).deleted:
         raise NotFound("source not found", source=name)
-    records.delete(SETTINGS + name)
     with suppress(NotFound):
         records.delete(CHECKPOINTS + name)
     with suppress(NotFound):
         records.resolve_dead_letter(POLLS + name)
+    # The settings are deleted last, so that an interrupted removal or rename can be repeated.
+    records.delete(SETTINGS + name)

@@ -71,7 +71,7 @@ class CutElement(NamedTuple):
 
 
 def cut_elements(pieces: Iterable[bytes], name: str, encoding: str = "") -> Iterator[CutElement]:
-    """Yield the outermost elements with a local name. Only the elements of one piece are in memory at once.
+    """Yield the outermost elements with the local name ``name``. Only the elements of one piece are in memory at once.
 
     Without a name, yield the root, with the whole document as its bytes. Raises Invalid for bytes that are not XML
     or have an internal subset in their document type, and LimitExceeded for XML beyond the limits.

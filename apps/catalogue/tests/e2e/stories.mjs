@@ -199,11 +199,17 @@ const stories = {
     const page = await person(browser, "", { colorScheme: "dark" });
     const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const dark = await paper();
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.waitForSelector('html[data-scheme="light"]');
+    const light = await paper();
+    assert.notEqual(light, dark);
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.waitForSelector('html[data-scheme="dark"]');
     await page.click("#scheme");
-    assert.notEqual(await paper(), dark);
+    assert.equal(await paper(), light);
     await page.reload();
     await page.waitForSelector("#list a");
-    assert.notEqual(await paper(), dark);
+    assert.equal(await paper(), light);
     await page.click("#scheme");
     assert.equal(await paper(), dark);
   },

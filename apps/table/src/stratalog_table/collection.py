@@ -67,7 +67,7 @@ class FileRights:
         self._copied_ms = max((copy.entered_ms for copy in copies), default=-1)
 
     def verdict(self, filename: str) -> Verdict:
-        """Return the decision on a file that the table's log names and to which the table has no reference."""
+        """Return the decision on a file to which the table has no reference."""
         if not self._folder.holds(filename) or filename.startswith(f"{REGISTER}/"):
             return Verdict.FORGET  # The name names no data file. Any program may have put the name into the log.
         owner = owner_of(filename)

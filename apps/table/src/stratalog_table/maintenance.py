@@ -57,10 +57,10 @@ def maintain_table(
     """Run one pass of all steps and return its report.
 
     The pass splits each leaf with more than ``rows_max`` rows, and merges ``files_min`` or more files of one size tier
-    on a leaf. It collects files ``age_ms``, or the table's retention if that is longer, after the last version that
-    needs them. It takes over a merge job of another worker if the job's claim is older than ``lease_ms``. Raises
-    Invalid for an age, a lease or a ``files_min`` out of range, and NotFound if the table's files are not in their
-    folder, with nothing done.
+    on a leaf. It collects a file once ``age_ms``, or the table's retention if that is longer, has passed since the
+    last version that needs the file. It takes over a merge job of another worker if the job's claim is older than
+    ``lease_ms``. Raises Invalid for an age, a lease or a ``files_min`` out of range, and NotFound if the table's files
+    are not in their folder, with nothing done.
     """
     check_files_min(files_min)
     check_duration("age_ms", age_ms)
