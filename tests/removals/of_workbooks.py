@@ -35,7 +35,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B420",
         (
             Edit(
-                f"{SHEET}/xlsx_cells.py",
+                f"{SHEET}/empty_cells.py",
                 '    cells, cell, rest = piece.rpartition(b"<c ")\n'
                 '    rows, row, rest = (EMPTY.sub(b"", cells) + cell + rest).rpartition(b"<row")\n'
                 '    return EMPTY_ROW.sub(b"", rows) + row + rest\n',
@@ -117,7 +117,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B283",
-        (Edit(f"{SHEET}/xlsx_cells.py", 'EMPTY_ROW.sub(b"", rows) + row', "rows + row"),),
+        (Edit(f"{SHEET}/empty_cells.py", 'EMPTY_ROW.sub(b"", rows) + row', "rows + row"),),
         (f"{TESTS}::test_empty_rows_without_attributes_are_dropped_from_an_import",),
     ),
     Removal(
