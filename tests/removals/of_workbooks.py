@@ -167,8 +167,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/xlsx_cells.py",
-                "            self._leave_text_style(cell)\n        return encoded",
-                "            pass\n        return encoded",
+                "            self._leave_text_style(cell)\n        if is_link",
+                "            pass\n        if is_link",
             ),
         ),
         (f"{TESTS}::test_a_text_like_a_formula_in_a_text_format_stays_a_text_with_its_font",),

@@ -14,8 +14,9 @@ from openpyxl.worksheet.datavalidation import DataValidation
 from apps.sheet.tests.helpers import put, revision
 from apps.sheet.tests.packages import link, package, related, rows
 from apps.sheet.tests.test_workbook_import import codes, opened, saved, values
+from stratalog import Invalid
 from stratalog_sheet import Sheet, Sheets
-from stratalog_sheet.filled_cells import FilledCells
+from stratalog_sheet.filled_cells import STEPS_MAX, FilledCells
 from stratalog_sheet.formulas import in_file
 
 pytestmark = pytest.mark.slow
@@ -36,7 +37,9 @@ def exported(sheet: Sheet) -> Any:
 
 
 def where(sheet: Sheet, code: str) -> list[str]:
-    return [place for found in sheet.files.import_report().findings if found.code == code for place in found.where]
+    return [
+        position for found in sheet.files.import_report().findings if found.code == code for position in found.where
+    ]
 
 
 @pytest.mark.parametrize(("formula", "value"), [('=LEFT("😀",1)', "\ufffd"), ('=MID("a😀",1,2)&"\\"', "a\ufffd\\")])
@@ -79,11 +82,20 @@ def test_filled_cells_find_every_cell_of_a_range_in_any_order_of_the_file() -> N
     filled = FilledCells()
     for position in ((5, 2), (0, 0), (3, 1), (2, 1), (9, 1)):
         filled.add(position, has_formula=position == (3, 1))
-    assert list(filled.within("B1:F3")) == [(2, 1), (3, 1), (5, 2)]
-    assert filled.has_formula((3, 1))
+    assert list(filled.within("B1:F3")) == [((2, 1), False), ((3, 1), True), ((5, 2), False)]
     assert [filled.merge(cells) for cells in ("A1:B1", "B1:C1", "C1:D1", "A4:A200005", "G1:G2")] == [
         True, False, True, False, False,
     ]  # fmt: skip
+
+
+def test_merges_and_links_of_one_worksheet_visit_a_limited_number_of_cells() -> None:
+    filled = FilledCells()
+    for row in range(100_000):
+        filled.add((0, row), has_formula=True)
+    for _ in range(STEPS_MAX // 100_000):
+        assert list(filled.within("B1:B100000")) == []
+    with pytest.raises(Invalid, match="too many merges and links"):
+        list(filled.within("B1:B100000"))
 
 
 def test_links_of_ranges_are_imported_and_links_of_empty_cells_are_reported(sheets: Sheets) -> None:

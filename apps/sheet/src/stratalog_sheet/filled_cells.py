@@ -6,50 +6,55 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
+from stratalog.errors import Invalid
 from stratalog_sheet.cells import Position, parse_range
 from stratalog_sheet.limits import SHEET_CELLS_MAX
 
 __all__ = ["FilledCells"]
 
 COLUMN_BITS = 20
-"""A position is one number: the row times two to this power, plus the column."""
+STEPS_MAX = 10 * SHEET_CELLS_MAX
+"""The number of cells and rows that all merges and links of one worksheet may visit: a file may have many of both."""
 
 
 class FilledCells:
-    """The positions of the filled cells, in the worksheet's order, and the merges so far. A merge follows all cells."""
+    """The positions of the filled cells of a worksheet, and its merges so far. In a valid file, merges follow cells.
+
+    Each cell is one number, so that a million cells take 8 MB. The order of the numbers is the order of the cells, row
+    by row; the lowest bit tells whether the cell has a formula.
+    """
 
     def __init__(self) -> None:
-        self._numbers = array("Q")
-        self._formulas: set[int] = set()
+        self._cells = array("Q")
         self._is_sorted = True
+        self._steps = 0
         self._merged: dict[int, list[tuple[int, int]]] = {}
         self._rows = 0
 
     def add(self, position: Position, *, has_formula: bool) -> None:
         """Add a cell."""
-        number = _number(*position)
-        self._is_sorted = self._is_sorted and (not self._numbers or self._numbers[-1] < number)
-        self._numbers.append(number)
-        if has_formula:
-            self._formulas.add(number)
+        cell = _number(*position) + has_formula
+        self._is_sorted = self._is_sorted and (not self._cells or self._cells[-1] < cell)
+        self._cells.append(cell)
 
-    def has_formula(self, position: Position) -> bool:
-        """Return whether the cell has a formula."""
-        return _number(*position) in self._formulas
+    def within(self, cells: str) -> Iterator[tuple[Position, bool]]:
+        """Yield the filled cells of a range such as ``B7:C9``: the position, and whether the cell has a formula.
 
-    def within(self, cells: str) -> Iterator[Position]:
-        """Yield the filled cells of a range such as ``B7:C9``. Raises Invalid."""
+        Raises Invalid for another text, and after `STEPS_MAX` steps of all calls.
+        """
         (left, top), (right, bottom) = parse_range(cells)
         self._sort()
-        at = bisect_left(self._numbers, _number(left, top))
-        while at < len(self._numbers) and self._numbers[at] <= _number(right, bottom):
-            row, column = self._numbers[at] >> COLUMN_BITS, self._numbers[at] & ((1 << COLUMN_BITS) - 1)
+        at, end = bisect_left(self._cells, _number(left, top)), _number(right + 1, bottom)
+        while at < len(self._cells) and self._cells[at] < end:
+            self._step(1)
+            cell = self._cells[at] >> 1
+            row, column = cell >> COLUMN_BITS, cell & ((1 << COLUMN_BITS) - 1)
             if column > right:  # continue in the next row
-                at = bisect_left(self._numbers, _number(left, row + 1))
+                at = bisect_left(self._cells, _number(left, row + 1))
             elif column < left:
-                at = bisect_left(self._numbers, _number(left, row))
+                at = bisect_left(self._cells, _number(left, row))
             else:
-                yield column, row
+                yield (column, row), bool(self._cells[at] & 1)
                 at += 1
 
     def merge(self, cells: str) -> bool:
@@ -60,7 +65,7 @@ class FilledCells:
         """
         (left, top), (right, bottom) = parse_range(cells)
         self._rows += bottom - top + 1
-        if self._rows > SHEET_CELLS_MAX or any(cell != (left, top) for cell in self.within(cells)):
+        if self._rows > SHEET_CELLS_MAX or any(cell != (left, top) for cell, _ in self.within(cells)):
             return False
         rows = [(self._merged.get(row, []), row) for row in range(top, bottom + 1)]
         if any(_overlaps(merged, left, right) for merged, _ in rows):
@@ -72,12 +77,18 @@ class FilledCells:
 
     def _sort(self) -> None:
         if not self._is_sorted:
-            self._numbers = array("Q", sorted(set(self._numbers)))
+            self._step(len(self._cells))
+            self._cells = array("Q", sorted(set(self._cells)))
             self._is_sorted = True
+
+    def _step(self, count: int) -> None:
+        self._steps += count
+        if self._steps > STEPS_MAX:
+            raise Invalid("a worksheet has too many merges and links", limit=STEPS_MAX)
 
 
 def _number(column: int, row: int) -> int:
-    return (row << COLUMN_BITS) + column
+    return ((row << COLUMN_BITS) + column) << 1
 
 
 def _overlaps(merged: list[tuple[int, int]], left: int, right: int) -> bool:

@@ -314,7 +314,7 @@ class SheetWriter(PartWriter):
         """Report features of the sheet that the engine drops. Remove an attribute that the engine would misread."""
         local = name.rpartition(":")[2]
         for loss in worksheet_losses(local, attributes, self._depth, is_in_extension=self._in_extension):
-            self._context.findings.add(*loss, self._place_of(local, attributes))
+            self._context.findings.add(*loss, self._range_of(local, attributes))
         if name == "extLst":
             self._in_extension = True
         if name == "conditionalFormatting":
@@ -336,7 +336,7 @@ class SheetWriter(PartWriter):
             self.write(f"</conditionalFormatting><conditionalFormatting{attribute_text(self._ranges)}>")
         self._has_rule = True
 
-    def _place_of(self, local: str, attributes: Attributes) -> str:
+    def _range_of(self, local: str, attributes: Attributes) -> str:
         """Return where an element is for the report: the sheet, with the element's ranges or, for others, its name."""
         if local in ("cfRule", "iconSet"):
             attributes = self._ranges
@@ -355,15 +355,14 @@ class SheetWriter(PartWriter):
 
     def _start_link(self, attributes: Attributes) -> None:
         """Write a link once for each cell of its range: the engine reads no range, and only links of filled cells."""
-        cells, linked = attributes.get("ref", ""), False
+        cells, lost = attributes.get("ref", ""), True
         with suppress(Invalid):
-            for position in self._filled.within(cells):
-                if not self._filled.has_formula(position):
-                    linked = True
-                    super().start("hyperlink", attributes | {"ref": cell_name(*position)})
-                    super().end("hyperlink")
-            linked = linked and not any(map(self._filled.has_formula, self._filled.within(cells)))
-        if not linked:
+            found = list(self._filled.within(cells))
+            for position, _ in [cell for cell in found if not cell[1]]:
+                super().start("hyperlink", attributes | {"ref": cell_name(*position)})
+                super().end("hyperlink")
+            lost = not found or any(has_formula for _, has_formula in found)
+        if lost:
             self._context.findings.add(*losses.LINKS, f"{self._sheet}!{cells}")
         self.skip()
 
