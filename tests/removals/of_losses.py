@@ -30,7 +30,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/filled_cells.py",
-                " or any(cell != (left, top) for cell in self.within(cells))",
+                " or any(cell != (left, top) for cell, _ in self.within(cells))",
                 "",
             ),
         ),

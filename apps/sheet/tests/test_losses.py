@@ -52,7 +52,7 @@ def test_half_a_character_in_a_cell_prevents_no_read_and_no_export(sheets: Sheet
 
 
 def test_a_tab_whose_long_name_ends_in_half_a_character_is_exported(sheets: Sheets) -> None:
-    sheet = opened(sheets, package({"a" + "😀" * 16: rows('<c r="A1"><v>1</v></c>')}))
+    sheet = opened(sheets, package({"😀" * 16: rows('<c r="A1"><v>1</v></c>')}))
     assert exported(sheet).active["A1"].value == 1
 
 
