@@ -16,8 +16,9 @@ from apps.sheet.tests.packages import link, package, related, rows
 from apps.sheet.tests.test_workbook_import import codes, opened, saved, values
 from stratalog import Invalid
 from stratalog_sheet import Sheet, Sheets
-from stratalog_sheet.filled_cells import STEPS_MAX, FilledCells
+from stratalog_sheet.filled_cells import FilledCells
 from stratalog_sheet.formulas import in_file
+from stratalog_sheet.limits import SHEET_XLSX_STEPS_MAX
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +93,7 @@ def test_merges_and_links_of_one_worksheet_visit_a_limited_number_of_cells() -> 
     filled = FilledCells()
     for row in range(100_000):
         filled.add((0, row), has_formula=True)
-    for _ in range(STEPS_MAX // 100_000):
+    for _ in range(SHEET_XLSX_STEPS_MAX // 100_000):
         assert list(filled.within("B1:B100000")) == []
     with pytest.raises(Invalid, match="too many merges and links"):
         list(filled.within("B1:B100000"))

@@ -8,13 +8,11 @@ from collections.abc import Iterator
 
 from stratalog.errors import Invalid
 from stratalog_sheet.cells import Position, parse_range
-from stratalog_sheet.limits import SHEET_CELLS_MAX
+from stratalog_sheet.limits import SHEET_CELLS_MAX, SHEET_XLSX_STEPS_MAX
 
 __all__ = ["FilledCells"]
 
 COLUMN_BITS = 20
-STEPS_MAX = 10 * SHEET_CELLS_MAX
-"""The number of cells and rows that all merges and links of one worksheet may visit: a file may have many of both."""
 
 
 class FilledCells:
@@ -40,7 +38,7 @@ class FilledCells:
     def within(self, cells: str) -> Iterator[tuple[Position, bool]]:
         """Yield the filled cells of a range such as ``B7:C9``: the position, and whether the cell has a formula.
 
-        Raises Invalid for another text, and after `STEPS_MAX` steps of all calls.
+        Raises Invalid for another text, and after `SHEET_XLSX_STEPS_MAX` steps of all calls.
         """
         (left, top), (right, bottom) = parse_range(cells)
         self._sort()
@@ -83,8 +81,8 @@ class FilledCells:
 
     def _step(self, count: int) -> None:
         self._steps += count
-        if self._steps > STEPS_MAX:
-            raise Invalid("a worksheet has too many merges and links", limit=STEPS_MAX)
+        if self._steps > SHEET_XLSX_STEPS_MAX:
+            raise Invalid("a worksheet has too many merges and links", limit=SHEET_XLSX_STEPS_MAX)
 
 
 def _number(column: int, row: int) -> int:
