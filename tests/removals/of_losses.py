@@ -80,6 +80,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B951",
         (Edit(f"{SHEET}/xlsx_export.py", 'NO_CHARACTER.sub("\\ufffd", file["content"])', 'file["content"]'),),
         (f"{TESTS}::test_a_name_with_a_code_point_that_xml_does_not_allow_prevents_no_export",),
+        ("ParseError",),
     ),
     Removal(
         "B952",

@@ -200,7 +200,7 @@ def test_ranges_to_the_last_row_are_exported_after_rows_were_inserted(sheets: Sh
     book = openpyxl.Workbook()
     book.active["A1"], book.active["A2"], book.active["D1"] = 1, 2, "=SUM(A1:A1048576)"
     fill = PatternFill(bgColor="FF0000")
-    book.active.conditional_formatting.add("A1:A1048576", CellIsRule("greaterThan", ["SUM(C2:C1048576)"], fill=fill))
+    book.active.conditional_formatting.add("A1:A1048576", CellIsRule("greaterThan", ["3"], fill=fill))
     rule = DataValidation("decimal", operator="lessThan", formula1="5")
     rule.add("B1:B1048576")
     book.active.add_data_validation(rule)

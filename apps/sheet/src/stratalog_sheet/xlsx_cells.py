@@ -355,14 +355,16 @@ class SheetWriter(PartWriter):
 
     def _start_link(self, attributes: Attributes) -> None:
         """Write a link once for each cell of its range: the engine reads no range, and only links of filled cells."""
-        cells, lost = attributes.get("ref", ""), True
+        cells, written, has_lost = attributes.get("ref", ""), False, False
         with suppress(Invalid):
-            found = list(self._filled.within(cells))
-            for position, _ in [cell for cell in found if not cell[1]]:
+            for position, has_formula in self._filled.within(cells):
+                if has_formula:
+                    has_lost = True
+                    continue
+                written = True
                 super().start("hyperlink", attributes | {"ref": cell_name(*position)})
                 super().end("hyperlink")
-            lost = not found or any(has_formula for _, has_formula in found)
-        if lost:
+        if has_lost or not written:
             self._context.findings.add(*losses.LINKS, f"{self._sheet}!{cells}")
         self.skip()
 
