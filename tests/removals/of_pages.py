@@ -211,7 +211,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B642",
-        (Edit(f"{SHEET}/javascript/bridge.js", "(spill ? [spill, ...zones] : zones)", "[]"),),
+        (Edit(f"{SHEET}/javascript/bridge.js", "ranges.some((range) =>", "[].some((range) =>"),),
         (f"{EXPORTS}::test_a_formula_that_needs_cells_after_the_last_ones_of_a_file_is_exported_as_values",),
     ),
     Removal(

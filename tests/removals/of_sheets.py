@@ -683,7 +683,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B377",
-        (Edit(f"{SHEET}/xlsx_cells.py", "if not end and sum(map(len, held)) < UNENDED_BYTES:", "if not end:"),),
+        (Edit(f"{SHEET}/empty_cells.py", "if not end and sum(map(len, held)) < UNENDED_BYTES:", "if not end:"),),
         (f"{TESTS}/test_import_costs.py::test_a_long_text_is_streamed_before_its_closing_tag",),
     ),
     Removal(

@@ -35,7 +35,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B420",
         (
             Edit(
-                f"{SHEET}/xlsx_cells.py",
+                f"{SHEET}/empty_cells.py",
                 '    cells, cell, rest = piece.rpartition(b"<c ")\n'
                 '    rows, row, rest = (EMPTY.sub(b"", cells) + cell + rest).rpartition(b"<row")\n'
                 '    return EMPTY_ROW.sub(b"", rows) + row + rest\n',
@@ -117,7 +117,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B283",
-        (Edit(f"{SHEET}/xlsx_cells.py", 'EMPTY_ROW.sub(b"", rows) + row', "rows + row"),),
+        (Edit(f"{SHEET}/empty_cells.py", 'EMPTY_ROW.sub(b"", rows) + row', "rows + row"),),
         (f"{TESTS}::test_empty_rows_without_attributes_are_dropped_from_an_import",),
     ),
     Removal(
@@ -167,8 +167,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/xlsx_cells.py",
-                "            self._leave_text_style(cell)\n        return encoded",
-                "            pass\n        return encoded",
+                "            self._leave_text_style(cell)\n        if is_link",
+                "            pass\n        if is_link",
             ),
         ),
         (f"{TESTS}::test_a_text_like_a_formula_in_a_text_format_stays_a_text_with_its_font",),

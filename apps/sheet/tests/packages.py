@@ -10,7 +10,7 @@ MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 STRICT = "http://purl.oclc.org/ooxml"
-NO_VALUES = {why: {"count": 0, "cells": []} for why in ("beyond", "unknown")}
+NO_VALUES = {why: {"count": 0, "cells": []} for why in ("beyond", "unknown", "characters")}
 """The part of the engine's export that lists formulas written as values, for an export without such formulas."""
 
 

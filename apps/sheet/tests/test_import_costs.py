@@ -13,7 +13,7 @@ import pytest
 from apps.sheet.tests.packages import package
 from stratalog_sheet.array_ranges import ArrayRanges
 from stratalog_sheet.cells import Position
-from stratalog_sheet.xlsx_cells import UNENDED_BYTES, without_empty_cells
+from stratalog_sheet.empty_cells import UNENDED_BYTES, without_empty_cells
 from stratalog_sheet.xlsx_import import read_workbook
 
 CHUNK = 64 * 1024

@@ -320,8 +320,9 @@ def exported(
 
 def test_a_formula_that_needs_cells_after_the_last_ones_of_a_file_is_exported_as_values(engines: EnginePool) -> None:
     values = {"A1": 3, "B1": 4, "D1": 1, "E1": 2, "A2": 2, "B2": 1, "A3": "2", "C2": '=LEN("E1")'}
-    formulas = {"A1": "=SEQUENCE(1,2)+$E1", "D1": "=SEQUENCE(1,2)", "A2": "=last", "B2": "=SUM(C3:C1048577)"}
-    cells = {**formulas, "A3": '=E1&""', "C2": '=LEN("E1")', "C3": "=SEQUENCE(1,2)"}
+    values["B3"] = "=SUM(C3:C1048576)"
+    formulas = {"A1": "=SEQUENCE(1,2)+$E1", "D1": "=SEQUENCE(1,2)", "A2": "=last", "B2": "=1+C1048577"}
+    cells = {**formulas, "A3": '=E1&""', "C2": '=LEN("E1")', "B3": "=SUM(C3:C1048577)", "C3": "=SEQUENCE(1,2)"}
     body, report = exported(engines, cells, columns_max=4)
     sheet = read(body).active
     assert {cell: sheet[cell].value for cell in values} == values

@@ -24,11 +24,12 @@ from apps.sheet.tests.packages import package, rows
 from apps.sheet.tests.test_workbook_import import FONTS, codes, opened, saved, values
 from stratalog import Invalid
 from stratalog_sheet import Sheets
+from stratalog_sheet.empty_cells import without_empty_cells
 from stratalog_sheet.engine import Engine
 from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.formulas import without_single_ranges
 from stratalog_sheet.workbook_names import WorkbookNames
-from stratalog_sheet.xlsx_cells import CellContext, SheetWriter, without_empty_cells
+from stratalog_sheet.xlsx_cells import CellContext, SheetWriter
 from stratalog_sheet.xlsx_import import read_workbook
 from stratalog_sheet.xlsx_markup import MAIN, Allowance
 from stratalog_sheet.xlsx_parts import StringsWriter, StylesWriter

@@ -14,7 +14,7 @@ import pytest
 from apps.table.tests.helpers import LONG, system_store
 from apps.table.tests.test_data_files import made_of, rows_in
 from stratalog import Invalid, LimitExceeded
-from stratalog_table import Table, TransactionRefused, create_table
+from stratalog_table import Column, Schema, Table, TransactionRefused, create_table
 from stratalog_table.arrow_types import arrow_type, fitted, type_of
 from stratalog_table.columns import ValueColumn, check_columns, column_type, holds, joined, type_text, widened
 from stratalog_table.data_files import DataFiles
@@ -374,3 +374,14 @@ def test_dates_and_zones_keep_their_type(tmp_path: Path) -> None:
     (rows,) = scan(table.at(), data_files)
     assert rows.schema.field("at").type == pa.timestamp("us", "Asia/Tokyo")
     assert rows.to_pylist() == [{"id": 1, "day": day, "at": at}]
+
+
+@pytest.mark.parametrize("name", ["__filename", "__fragment_index", "__batch_index", "__last_in_fragment"])
+def test_a_column_whose_name_pyarrow_reserves_is_refused_before_any_row_is_added(tmp_path: Path, name: str) -> None:
+    table, data_files = made(tmp_path)
+    with pytest.raises(Invalid, match="pyarrow reserves the name"):
+        ingest(table, data_files, pa.table({"id": [1], name: [2]}))
+    ingest(table, data_files, pa.table({"id": [1]}))
+    assert rows_in(table, data_files, columns=("id",)) == [(1,)]
+    with pytest.raises(Invalid, match="pyarrow reserves the name"):
+        create_table(system_store(), "acme", "keys", Schema((Column(name, "long"),)))

@@ -22,7 +22,7 @@ from stratalog_sheet.limits import (
 )
 from stratalog_sheet.xlsx_import import Workbook, workbook_of
 from stratalog_sheet.xlsx_markup import MAIN
-from stratalog_sheet.xlsx_texts import as_typed, encoded
+from stratalog_sheet.xlsx_texts import as_typed, encoded, is_link
 
 __all__ = ["csv_sheet_bytes", "read_csv", "write_csv"]
 
@@ -112,6 +112,8 @@ class _Counted:
         if CONTROL.search(text):
             self._findings.add("control-character", "control characters are left out", name)
             text = CONTROL.sub("", text)
+        if is_link(text):
+            self._findings.add("link-text", "texts such as [text](address) become links", name)
         return f'<c r="{name}" t="str"><v xml:space="preserve">{escape(encoded(as_typed(text)))}</v></c>'
 
 

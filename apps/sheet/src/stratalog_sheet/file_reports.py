@@ -86,15 +86,18 @@ def other_values(others: Mapping[str, Any]) -> list[FileFinding]:
     return _of_cells(others, "formula-value", "formulas give another value here than in the file")
 
 
-def formulas_as_values(beyond: Mapping[str, Any], unknown: Mapping[str, Any]) -> list[FileFinding]:
+def formulas_as_values(
+    beyond: Mapping[str, Any], unknown: Mapping[str, Any], characters: Mapping[str, Any]
+) -> list[FileFinding]:
     """Return the findings for formulas that an export has only as values.
 
     The formulas in ``beyond`` need cells that a file cannot contain. The formulas in ``unknown`` have functions that
-    .xlsx lacks.
+    .xlsx lacks, and the formulas in ``characters`` have characters that no file can contain.
     """
     return [
         *_of_cells(beyond, "beyond-formulas", f"formulas that need cells after {LAST_LINES} are written as values"),
         *_of_cells(unknown, "formula-function", "formulas with functions that .xlsx lacks are written as values"),
+        *_of_cells(characters, "formula-character", "formulas with control characters are written as values"),
     ]
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "ROWS_MAX",
     "Token",
     "exceeds_file",
+    "in_file",
     "quote_sheet",
     "shift",
     "tokens",
@@ -46,6 +47,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CORNER = re.compile(r"(\$?)([A-Za-z]{1,3})(\$?)([0-9]+)")
+_OPEN_COLUMN = re.compile(r"[A-Za-z]{1,3}")
+_OPEN_ROW = re.compile(r"[0-9]{1,7}")
 
 
 class Token(msgspec.Struct):
@@ -85,6 +88,22 @@ def exceeds_file(formula: str) -> bool:
     return _LARGE.search(formula) is not None and any(map(_exceeds_file, tokens(formula)))
 
 
+def in_file(formula: str) -> str:
+    """Return the formula with ranges that a file can contain.
+
+    An open range such as ``A2:A`` or ``B1:1`` gets its end. A range that ends after the last row ends in the last row:
+    inserted rows may have moved its end, but no sheet has such a row.
+    """
+    pieces = tokens(formula)
+    for position in range(len(pieces) - 2):
+        first, between, last = pieces[position : position + 3]
+        if first.kind == "cell" and between.text == ":":
+            # The end of an open range with a dollar sign, such as ``$A``, is two pieces.
+            end = pieces[position + 3] if last.text == "$" and position + 3 < len(pieces) else last
+            end.text = _end_in_file(first.text, end)
+    return "".join(piece.text for piece in pieces)
+
+
 def quote_sheet(name: str) -> str:
     """Return a sheet's name in the form that formulas have before the exclamation mark."""
     if re.fullmatch(r"[^\W\d]\w*", name) and not _CORNER.fullmatch(name):
@@ -102,6 +121,20 @@ def _exceeds_file(token: Token) -> bool:
         return False
     columns, rows = re.findall("[A-Za-z]+", token.text), re.findall("[0-9]+", token.text)
     return any(column_number(letters) >= COLUMNS_MAX for letters in columns) or any(int(row) > ROWS_MAX for row in rows)
+
+
+def _end_in_file(first: str, last: Token) -> str:
+    """Return the text of the last cell of a range that begins in the cell ``first``."""
+    begin, end = _CORNER.fullmatch(first), _CORNER.fullmatch(last.text)
+    assert begin is not None, first
+    if last.kind == "cell" and end is not None:
+        is_moved = int(end[4]) > ROWS_MAX >= int(begin[4])
+        return f"{end[1]}{end[2]}{end[3]}{ROWS_MAX}" if is_moved else last.text
+    if _OPEN_COLUMN.fullmatch(last.text):
+        return f"{last.text}{begin[3]}{ROWS_MAX}"
+    if _OPEN_ROW.fullmatch(last.text):
+        return f"{begin[1]}{column_name(COLUMNS_MAX - 1)}{last.text}"
+    return last.text
 
 
 def _bare(cell: str) -> str:

@@ -79,3 +79,5 @@ SHEET_ATTEMPTS_MAX = 20
 SHEET_XLSX_NAME_DEPTH_MAX = 8
 # The maximum number of cells that one item of the activity lists.
 SHEET_ACTIVITY_CELLS_MAX = 100
+# The number of cells and rows that all merges and links of one worksheet may visit: a file may have many of both.
+SHEET_XLSX_STEPS_MAX = 2_000_000

@@ -9,9 +9,14 @@ __all__ = [
     "CHARTS",
     "COMMENTS",
     "CONDITIONAL_FORMATS",
+    "CONNECTIONS",
     "EMBEDDED",
+    "LINKS",
     "MACROS",
+    "PAGE_SETUP",
+    "PHONETIC",
     "PRINT_SETUP",
+    "PROTECTION",
     "RICH_TEXT",
     "SHAPES",
     "SLICERS",
@@ -21,9 +26,14 @@ __all__ = [
 CHARTS = ("chart", "charts of some kinds are not kept")
 COMMENTS = ("comment", "comments are not kept")
 CONDITIONAL_FORMATS = ("conditional-format", "conditional formats of some kinds are not kept")
+CONNECTIONS = ("connection", "connections to data outside the workbook are not kept")
 EMBEDDED = ("embedded", "embedded objects and controls are not kept")
+LINKS = ("link", "links of empty cells and of formulas are not kept")
 MACROS = ("macro", "macros are not kept")
+PAGE_SETUP = ("page-setup", "scale, orientation and options of printed pages are not kept")
+PHONETIC = ("phonetic", "phonetic texts are not kept")
 PRINT_SETUP = ("print-setup", "headers, footers and page breaks are not kept")
+PROTECTION = ("protection", "passwords and exceptions of protected sheets and workbooks are not kept")
 RICH_TEXT = ("rich-text", "fonts within a text are not kept")
 SHAPES = ("shape", "shapes, text boxes and diagrams are not kept")
 SLICERS = ("slicer", "slicers and timelines are not kept")

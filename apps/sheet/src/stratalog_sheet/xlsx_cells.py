@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -21,49 +21,30 @@ from stratalog.errors import Invalid
 from stratalog_sheet import losses
 from stratalog_sheet.array_ranges import ArrayRanges
 from stratalog_sheet.cells import cell_name, parse_cell, parse_range
+from stratalog_sheet.empty_cells import without_empty_cells
 from stratalog_sheet.file_reports import Findings
+from stratalog_sheet.filled_cells import FilledCells
 from stratalog_sheet.formulas import shift, without_single_ranges
 from stratalog_sheet.workbook_names import WorkbookNames
+from stratalog_sheet.xlsx_losses import worksheet_losses
 from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartWriter, attribute_text
-from stratalog_sheet.xlsx_texts import as_typed, decoded, encoded
+from stratalog_sheet.xlsx_texts import as_typed, decoded, encoded, is_link
 
 __all__ = ["CellContext", "SheetWriter"]
 
 DAYS_FROM_1904 = 1462
 EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a serial number has no time zone
-EMPTY = re.compile(rb'<c r="[A-Z]{1,3}[0-9]{1,7}"\s*(?:/>|></c>)')
-UNNAMED = re.compile(rb"<c(?:>|\s+(?!r=))|<row(?![^>]*\sr=)|<!")
 NUMBER = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
-EMPTY_ROW = re.compile(
-    rb'<row\b(?![^>]*\b(?:customHeight|hidden|customFormat|collapsed)="(?:1|true|on)")(?![^>]*\boutlineLevel="[1-9])'
-    rb"[^>]*?(?:/>|>\s*</row>)"
-)
-ROOT_LOSSES: Mapping[str, tuple[str, str]] = {
-    "autoFilter": ("filter", "filters outside tables are not kept"),
-    "headerFooter": losses.PRINT_SETUP,
-    "rowBreaks": losses.PRINT_SETUP,
-    "colBreaks": losses.PRINT_SETUP,
-    "oleObjects": losses.EMBEDDED,
-    "controls": losses.EMBEDDED,
-    "sparklineGroups": ("sparkline", "sparklines are not kept"),
-    "slicerList": losses.SLICERS,
-}
 VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 """Functions whose value may differ at each evaluation."""
 
 SMALLEST, TOO_LARGE = 1e-307, 1e308
 """The engine reads a number other than 0 as a text if the number's absolute value is outside this range."""
 
-UNENDED_BYTES = 256 * 1024
-"""`without_empty_cells` collects about this many bytes of a long text or tag before it yields an incomplete piece."""
+KINDS = ("n", "b", "e", "s", "str", "inlineStr", "d")
+"""The types of cells (ECMA-376 part 1, 18.18.11)."""
 
 EMPTY_TEXT = ("empty-text", "empty texts become empty cells")
-RULES_LOST = ("aboveAverage", "containsErrors", "notContainsErrors", "timePeriod")
-VALIDATIONS = ("", "none", "decimal", "list", "date", "custom")
-EXTENSION_LOSSES: Mapping[str, tuple[str, str]] = {
-    "conditionalFormattings": losses.CONDITIONAL_FORMATS,
-    "dataValidations": losses.VALIDATIONS,
-}
 
 
 class CellContext(msgspec.Struct, frozen=True):
@@ -75,6 +56,7 @@ class CellContext(msgspec.Struct, frozen=True):
     names: WorkbookNames
     findings: Findings
     strings: Mapping[int, str] = {}
+    string_count: int = 0
     empty_strings: Collection[int] = ()
     date_styles: Collection[int] = ()
     text_styles: Collection[int] = ()
@@ -112,7 +94,9 @@ class SheetWriter(PartWriter):
         self._ranges: Attributes = {}
         self._has_rule = False
         self._in_extension = False
+        self._depth = 0
         self._shifts_date = False
+        self._filled = FilledCells()
         self._arrays = ArrayRanges()
         self._collected = 0
         self.values: list[tuple[int, int, Any]] = []
@@ -136,7 +120,13 @@ class SheetWriter(PartWriter):
             if name == "row" and not self.is_skipping:
                 self._start_row(attributes)
             self._note(name, attributes)
-            super().start(name, attributes)
+            self._depth += 1
+            if name == "mergeCell" and not self.is_skipping and not self._may_merge(attributes):
+                self.skip()
+            elif name == "hyperlink" and not self.is_skipping:
+                self._start_link(attributes)
+            else:
+                super().start(name, attributes)
 
     def end(self, name: str) -> None:
         """End an element. If the element is a cell, write the cell."""
@@ -148,6 +138,7 @@ class SheetWriter(PartWriter):
                 cell, self._cell = self._cell, None
                 self._write_cell(cell)
             return
+        self._depth -= 1
         if name == "extLst":
             self._in_extension = False
         super().end(name)
@@ -188,6 +179,7 @@ class SheetWriter(PartWriter):
             cell.formula_attributes = attributes
         elif name == "rPh":
             self._phonetic += 1
+            self._context.findings.add(*losses.PHONETIC, self._position(cell))
         elif name == "t" and not self._phonetic:
             self._target = cell.inline
         elif name == "r":
@@ -210,6 +202,7 @@ class SheetWriter(PartWriter):
                 self.write(f"<c{attribute_text(written)}/>")
             return
         self.cells += 1
+        self._filled.add(cell.position, has_formula=formula is not None)
         if kind:
             written["t"] = kind
         body = formula or ""
@@ -233,6 +226,8 @@ class SheetWriter(PartWriter):
         """
         if text.startswith("="):
             self._leave_text_style(cell)
+        if is_link(text):
+            self._context.findings.add("link-text", "texts such as [text](address) become links", self._position(cell))
         return encoded(as_typed(text, is_text=self._style(cell) in self._context.text_styles))
 
     def _value(self, cell: _Cell, formula: str | None) -> tuple[str, str | None]:
@@ -247,15 +242,23 @@ class SheetWriter(PartWriter):
         if not text:
             return "", None
         if kind == "s":
-            if is_decimal(text) and int(text) in self._context.empty_strings:
+            if not is_decimal(text) or int(text) >= self._context.string_count:
+                self._context.findings.add("string", "cells whose texts the file lacks are empty", self._position(cell))
+                return "", None
+            if int(text) in self._context.empty_strings:
                 self._context.findings.add(*EMPTY_TEXT, self._position(cell))
                 return "", None
-            known = self._context.strings.get(int(text)) if is_decimal(text) else None
+            known = self._context.strings.get(int(text))
             return ("s", text) if known is None else ("str", self._text(cell, known))
         if kind == "d":
             return self._date(cell, text)
         if kind == "n" and formula is None:
             return self._numeric(cell, text)
+        if kind == "b":
+            return "b", "1" if text.strip().lower() in ("1", "true") else "0"
+        if kind not in KINDS and formula is None:
+            self._context.findings.add("cell-type", "cells of unknown types become texts", self._position(cell))
+            return "str", self._text(cell, decoded(text))
         return ("" if kind == "n" else kind), text
 
     def _note_value(self, cell: _Cell, formula: str | None, kind: str, value: str | None) -> None:
@@ -310,9 +313,8 @@ class SheetWriter(PartWriter):
     def _note(self, name: str, attributes: Attributes) -> None:
         """Report features of the sheet that the engine drops. Remove an attribute that the engine would misread."""
         local = name.rpartition(":")[2]
-        note = ROOT_LOSSES.get(local) or (EXTENSION_LOSSES.get(local) if self._in_extension else None)
-        if note is not None:
-            self._context.findings.add(*note, self._sheet)
+        for loss in worksheet_losses(local, attributes, self._depth, is_in_extension=self._in_extension):
+            self._context.findings.add(*loss, self._range_of(local, attributes))
         if name == "extLst":
             self._in_extension = True
         if name == "conditionalFormatting":
@@ -325,9 +327,6 @@ class SheetWriter(PartWriter):
         if local == "dataValidation":
             kind = attributes.get("type", "")
             self._shifts_date = self._context.is_1904 and kind == "date"
-            if kind not in VALIDATIONS:
-                where = f"{self._sheet}!{attributes.get('sqref', '')}"
-                self._context.findings.add(*losses.VALIDATIONS, where)
         elif local not in ("formula1", "formula2"):
             self._shifts_date = False
 
@@ -336,8 +335,38 @@ class SheetWriter(PartWriter):
         if self._has_rule:
             self.write(f"</conditionalFormatting><conditionalFormatting{attribute_text(self._ranges)}>")
         self._has_rule = True
-        if attributes.get("type") in RULES_LOST:
-            self._context.findings.add(*losses.CONDITIONAL_FORMATS, f"{self._sheet}!{self._ranges.get('sqref', '')}")
+
+    def _range_of(self, local: str, attributes: Attributes) -> str:
+        """Return where an element is for the report: the sheet, with the element's ranges or, for others, its name."""
+        if local in ("cfRule", "iconSet"):
+            attributes = self._ranges
+        ranges = attributes.get("sqref") or (attributes.get("ref") if local == "hyperlink" else "")
+        return f"{self._sheet}!{ranges}" if ranges else self._sheet
+
+    def _may_merge(self, attributes: Attributes) -> bool:
+        """Return whether to write a merge. Report a merge that the engine would not read without a loss."""
+        cells = attributes.get("ref", "")
+        with suppress(Invalid):
+            if self._filled.merge(cells):
+                return True
+        text = "merges that hide filled cells, or that overlap, are not kept"
+        self._context.findings.add("merge", text, f"{self._sheet}!{cells}")
+        return False
+
+    def _start_link(self, attributes: Attributes) -> None:
+        """Write a link once for each cell of its range: the engine reads no range, and only links of filled cells."""
+        cells, written, has_lost = attributes.get("ref", ""), False, False
+        with suppress(Invalid):
+            for position, has_formula in self._filled.within(cells):
+                if has_formula:
+                    has_lost = True
+                    continue
+                written = True
+                super().start("hyperlink", attributes | {"ref": cell_name(*position)})
+                super().end("hyperlink")
+        if has_lost or not written:
+            self._context.findings.add(*losses.LINKS, f"{self._sheet}!{cells}")
+        self.skip()
 
     def _position(self, cell: _Cell) -> str:
         return f"{self._sheet}!{cell_name(*cell.position)}"
@@ -349,34 +378,6 @@ def _typed(kind: str, text: str) -> Any:
         return text in ("1", "true")
     number = _number(text) if kind == "" else None
     return text if number is None else number
-
-
-def without_empty_cells(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the worksheet without most cells and rows that have no content, style, custom height or similar property.
-
-    Files may have millions of such cells and rows. A few of them stay where the file is cut into pieces.
-    """
-    held: list[bytes] = []
-    for chunk in chunks:
-        end = chunk.rfind(b">") + 1
-        held.append(chunk[:end] if end else chunk)
-        if not end and sum(map(len, held)) < UNENDED_BYTES:
-            continue
-        piece, held = b"".join(held), [chunk[end:]] if end else []
-        # The position of a cell or row without `r` follows from the elements before it. So keep all elements of a piece
-        # with such a cell or row.
-        yield piece if UNNAMED.search(piece) else _without_empty_cells(piece)
-    yield b"".join(held)
-
-
-def _without_empty_cells(piece: bytes) -> bytes:
-    """Return the piece without empty cells and rows. The last cell and the last row stay.
-
-    The next piece may begin with a cell or row without `r`, whose position follows from them.
-    """
-    cells, cell, rest = piece.rpartition(b"<c ")
-    rows, row, rest = (EMPTY.sub(b"", cells) + cell + rest).rpartition(b"<row")
-    return EMPTY_ROW.sub(b"", rows) + row + rest
 
 
 def _number(text: str) -> float | None:

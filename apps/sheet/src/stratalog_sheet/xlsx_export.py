@@ -18,7 +18,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from stratalog_sheet.file_reports import LAST_LINES, FileReport, Findings, formulas_as_values
-from stratalog_sheet.formulas import exceeds_file, quote_sheet, tokens, unquote_sheet
+from stratalog_sheet.formulas import exceeds_file, in_file, quote_sheet, tokens, unquote_sheet
 from stratalog_sheet.number_formats import file_code
 from stratalog_sheet.xlsx_figures import ChartRepair, DrawingRepair
 from stratalog_sheet.xlsx_markup import Allowance
@@ -36,6 +36,9 @@ TARGET = re.compile(r'\bTarget="([^"]*)"')
 EXTERNAL = 'TargetMode="External"'
 ID = re.compile(r'\bId="([^"]*)"')
 FORMAT_CODE = re.compile(r'(?<=\bformatCode=")[^"]*')
+NO_CHARACTER = re.compile("[\ufffe\uffff]")
+"""Code points that XML does not allow. The engine drops the control characters, but neither of these."""
+
 SHEET_NAME = re.compile(r'<sheet\b[^>]*?\bname="([^"]*)"')
 TABLE_RANGE = re.compile(r'<table\b[^>]*?\bref="([^"]*)"')
 STATE = re.compile(r'<sheet\b[^>]*?\bstate="([^"]*)"')
@@ -64,7 +67,9 @@ class _Export:
         self._sheets: Sequence[Mapping[str, Any]] = written["sheets"]
         self._names: Mapping[str, str] = written["names"]
         self._order = [file["path"] for file in written["files"]]
-        self._parts = {file["path"]: file["content"] for file in written["files"] if "content" in file}
+        self._parts = {
+            file["path"]: NO_CHARACTER.sub("\ufffd", file["content"]) for file in written["files"] if "content" in file
+        }
         self._images: dict[str, bytes] = {}
         for file in written["files"]:
             if "content" not in file and (body := _image(file.get("imageSrc") or "")):
@@ -167,6 +172,7 @@ class _Export:
         The element has the sheet's name from the written file, because the engine shortens long names of sheets.
         """
         before, _, cells = leads.rpartition("!")
+        cells = in_file(cells)
         listed = [sheet["name"] for sheet in self._sheets]
         written = SHEET_NAME.findall(text)
         sheet = unquote_sheet(before)

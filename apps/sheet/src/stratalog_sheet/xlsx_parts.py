@@ -15,7 +15,7 @@ from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.workbook_names import DefinedName, TableRange
 from stratalog_sheet.xlsx_archive import WorkbookArchive
 from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartReader, PartWriter, attribute_text
-from stratalog_sheet.xlsx_texts import as_typed, decoded, encoded
+from stratalog_sheet.xlsx_texts import as_typed, decoded, encoded, is_link
 
 __all__ = ["Relationship", "SheetEntry", "StringsWriter", "StylesWriter", "WorkbookPart", "relationships", "table_in"]
 
@@ -247,7 +247,7 @@ class StringsWriter(PartWriter):
         self.in_cells: dict[int, str] = {}
         self.empty: set[int] = set()
         self._findings = findings
-        self._count = 0
+        self.count = 0
         self._texts: list[str] = []
         self._collected = 0
         self._is_text = False
@@ -261,6 +261,7 @@ class StringsWriter(PartWriter):
             super().start(name, {})
         elif name == "rPh":
             self._phonetic += 1
+            self._findings.add(*losses.PHONETIC)
         elif name == "r":
             self._runs += 1
 
@@ -287,11 +288,11 @@ class StringsWriter(PartWriter):
             self._findings.add(*losses.RICH_TEXT)
         text = decoded(text)
         # The engine would change the line ends of a shared string, and would read some strings as other values.
-        if as_typed(text) != text or "\r" in text:
-            self.in_cells[self._count] = text
+        if as_typed(text) != text or "\r" in text or is_link(text):
+            self.in_cells[self.count] = text
         if not text:
-            self.empty.add(self._count)
-        self._count += 1
+            self.empty.add(self.count)
+        self.count += 1
         super().start("si", {})
         super().start("t", {"xml:space": "preserve"})
         super().text(encoded(text))

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from stratalog_sheet.array_formulas import is_array
 from stratalog_sheet.cells import column_name, column_number, parse_cell
 from stratalog_sheet.file_reports import LAST_LINES, Findings
-from stratalog_sheet.formulas import COLUMNS_MAX, ROWS_MAX, exceeds_file
+from stratalog_sheet.formulas import COLUMNS_MAX, ROWS_MAX, exceeds_file, in_file
 from stratalog_sheet.xlsx_markup import MAIN, Allowance, Attributes, PartReader, PartWriter, attribute_text
 
 __all__ = ["Literals", "OrderRepair", "SheetRepair"]
@@ -227,7 +227,7 @@ class SheetRepair(OrderRepair):
         """Collect the text of formulas and values."""
         if self._text is not None:
             self._text.append(text)
-        if self._cell is None and text.strip():
+        elif self._cell is None and text.strip():
             super().text(text)
 
     def end(self, name: str) -> None:
@@ -241,7 +241,8 @@ class SheetRepair(OrderRepair):
             self._text = None
             return
         if name in FORMULAS:
-            text, self._text = "".join(self._text or []), None
+            text, self._text = in_file("".join(self._text or [])), None
+            super().text(text)
             super().end(name)
             self._has_long_list |= self._is_rule and text.startswith('"') and len(text) - 2 > LIST_CHARACTERS_MAX
             if exceeds_file(text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["as_typed", "decoded", "encoded"]
+__all__ = ["as_typed", "decoded", "encoded", "is_link"]
 
 # Texts that the engine may read as a number, a formula, an error or a boolean, or whose first apostrophe it may drop.
 NOT_PLAIN = re.compile(
@@ -19,6 +19,7 @@ LIKE_ESCAPE = re.compile("_(?=x[0-9A-Za-z]{4}_)")
 UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 """The characters that XML does not allow, and the carriage return, which a reader of XML changes."""
 
+LINK = re.compile(r"\[.+\]\(.+\)")
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -28,6 +29,11 @@ def as_typed(text: str, *, is_text: bool = False) -> str:
     In a text style (``is_text``), the engine keeps each text unchanged, but reads a text such as ``=A1`` as a formula.
     """
     return f"'{text}" if not is_text and NOT_PLAIN.match(text) else text
+
+
+def is_link(text: str) -> bool:
+    """Return whether the engine reads a text as a link: ``[text](address)``, also after an apostrophe."""
+    return LINK.fullmatch(text) is not None
 
 
 def decoded(text: str) -> str:

@@ -21,6 +21,7 @@ __all__ = [
     "ColumnType",
     "ValueColumn",
     "check_columns",
+    "check_name",
     "column_type",
     "holds",
     "joined",
@@ -51,6 +52,9 @@ _ALIASES = {
 _BITS_EXACT = {"halffloat": 11, "float": 24, "double": 53}
 _INTEGER = re.compile(r"(u?)int(8|16|32|64)", re.ASCII)
 _UNITS = ("ms", "us", "ns")
+RESERVED = ("__filename", "__fragment_index", "__batch_index", "__last_in_fragment")
+"""The names of the columns that pyarrow adds to each file of a data set."""
+
 DECIMAL_DIGITS = {"128": 38, "256": 76}
 
 
@@ -102,7 +106,7 @@ def check_columns(columns: Sequence[ValueColumn]) -> None:
         raise LimitExceeded("a table has too many columns", value=len(columns), limit=COLUMNS_MAX)
     seen: set[str] = set()
     for column in columns:
-        _check_name(column.name)
+        check_name(column.name)
         if column.name in seen:
             raise Invalid("two columns have one name", column=column.name)
         seen.add(column.name)
@@ -250,7 +254,10 @@ def _is_plain(text: str) -> bool:
     return bool(decimal and 1 <= int(decimal[2]) <= DECIMAL_DIGITS[decimal[1]] and int(decimal[3]) <= int(decimal[2]))
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise Invalid or LimitExceeded for a name that no column can have."""
+    if name in RESERVED:
+        raise Invalid("pyarrow reserves the name of a column, so a file with this column cannot be read", column=name)
     try:
         size = len(name.encode())
     except UnicodeEncodeError as exc:

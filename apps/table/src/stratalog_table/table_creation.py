@@ -16,7 +16,7 @@ from stratalog.clock import new_id
 from stratalog.codec import canonical
 from stratalog.errors import VersionForgotten
 from stratalog_table import partitions
-from stratalog_table.columns import ValueColumn, check_columns
+from stratalog_table.columns import ValueColumn, check_columns, check_name
 from stratalog_table.data_folder import DataFolder
 from stratalog_table.folder_register import check_vacant
 from stratalog_table.locations import open_location, store_location
@@ -57,6 +57,7 @@ def create_table(
     if not schema.keys:
         raise Invalid("a table needs at least one key column")
     for column in schema.keys:
+        check_name(column.name)
         key_kind(column.type)
     check_columns(columns or ())
     clock = store.environment.clock

@@ -4,6 +4,7 @@ globalThis.bridge = (() => {
   const { Model, UIPlugin, constants, helpers, links, registries } = globalThis.o_spreadsheet;
   const models = new Map();
   const REFUSED = Symbol.for("stratalog.refused");
+  const UNWRITABLE = /[^\t\n -\uFFFD]/g; // the characters that XML does not allow, and the carriage return
 
   // Changes the data that all other plugins export. Without these changes, the engine writes texts without the escapes
   // of ECMA-376 (part 1, 22.9.2.19), and drops characters that XML does not allow. It also fails on a validation whose
@@ -87,8 +88,8 @@ globalThis.bridge = (() => {
     return text
       .replace(/_(?=x[0-9A-Fa-f]{4}_)/g, "_x005F_")
       .replace(
-        /[^\t\n -\uFFFF]/g,
-        (mark) => `_x00${mark.charCodeAt(0).toString(16).padStart(2, "0").toUpperCase()}_`,
+        UNWRITABLE,
+        (mark) => `_x${mark.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()}_`,
       );
   }
 
@@ -149,22 +150,59 @@ globalThis.bridge = (() => {
     return { answer, add };
   }
 
-  // Return the formulas that have operands, or that spill, after the last column or row that a file can contain.
+  // Return the formulas that have operands, or that spill, after the last column or row that a file can contain. An
+  // operand that ends there is not one of them if its sheet ends earlier: `withFileRanges` shortens the operand.
   function wideFormulas(getters, columns, rows) {
-    const exceeds = ({ right, bottom }) => right >= columns || bottom >= rows;
+    const exceeds = ({ sheetId, zone: { left, top, right, bottom } }) =>
+      (right >= columns && (left >= columns || getters.getNumberCols(sheetId) > columns)) ||
+      (bottom >= rows && (top >= rows || getters.getNumberRows(sheetId) > rows));
     const wide = new Set();
     const cells = getters.getSheetIds().flatMap((sheet) => getters.getCells(sheet));
     for (const { id, compiledFormula } of cells.filter(({ isFormula }) => isFormula)) {
-      const names = compiledFormula.getNamedRangesInFormula(getters);
-      const zones = [...names.map(({ range }) => range), ...compiledFormula.rangeDependencies].map(({ zone }) => zone);
-      const spill = getters.getSpreadZone(getters.getCellPosition(id));
-      if ((spill ? [spill, ...zones] : zones).some(exceeds)) wide.add(compiledFormula);
+      const position = getters.getCellPosition(id);
+      const names = compiledFormula.getNamedRangesInFormula(getters).map(({ range }) => range);
+      const ranges = [...names, ...compiledFormula.rangeDependencies];
+      const spill = getters.getSpreadZone(position);
+      if (spill) ranges.push({ sheetId: position.sheetId, zone: spill });
+      if (ranges.some((range) => getters.tryGetSheet(range.sheetId) && exceeds(range))) wide.add(compiledFormula);
     }
     return wide;
   }
 
-  // Return whether a value equals the value in a file. Numbers may differ slightly, because another program may have
-  // computed the file's values in another order.
+  // Return the formulas with a character that a file cannot contain. The engine would drop the character.
+  function unwritableFormulas(getters) {
+    const cells = getters.getSheetIds().flatMap((sheet) => getters.getCells(sheet));
+    const formulas = cells.flatMap((cell) => (cell.isFormula ? [cell.compiledFormula] : []));
+    const isUnwritable = ({ value }) => value.search(UNWRITABLE) >= 0;
+    return new Set(formulas.filter(({ literalValues }) => literalValues.strings.some(isUnwritable)));
+  }
+
+  // Let the model write ranges with ends that a file can contain, until a call of the returned function. The engine
+  // would end the open range A:A at the sheet's present size, and other ranges where inserted rows moved their ends.
+  function withFileRanges(model, columns, rows) {
+    const changed = [model.getters, model.coreGetters];
+    const originals = changed.map((getters) => {
+      const original = getters.getRangeString;
+      getters.getRangeString = (range, ...rest) =>
+        rest[1]?.useBoundedReference && !range.invalidXc
+          ? written(original, range, ...rest, getters === model.getters)
+          : original(range, ...rest);
+      return original;
+    });
+    function written(original, range, sheet, options, ofFormulas) {
+      const { zone, unboundedZone: open } = range;
+      const [isColumns, isRows] = [open.bottom, open.right].map((end) => end === undefined);
+      // A formula may have the range A:A or 1:1. The ranges of formats and validations need both ends.
+      const isWhole = (isColumns && open.top === 0) || (isRows && open.left === 0);
+      if (ofFormulas && isWhole && !open.hasHeader && !options.useFixedReference) return original(range, sheet);
+      const bottom = isColumns || (zone.bottom >= rows && zone.top < rows) ? rows - 1 : zone.bottom;
+      const right = isRows || (zone.right >= columns && zone.left < columns) ? columns - 1 : zone.right;
+      return original({ ...range, zone: { ...zone, bottom, right } }, sheet, options);
+    }
+    return () => changed.forEach((getters, position) => (getters.getRangeString = originals[position]));
+  }
+
+  // Return whether a value equals a file's value. Numbers may differ slightly: their order of computation may differ.
   function isSame(here, there) {
     if (typeof here !== "number" || typeof there !== "number") return (here ?? "") === there;
     return Math.abs(here - there) <= 1e-9 * Math.max(1, Math.abs(here), Math.abs(there));
@@ -248,8 +286,7 @@ globalThis.bridge = (() => {
     importXlsx({ key, files, client, names = {} }) {
       let entry = make(files, [], client);
       if (Object.keys(names).length) {
-        // The engine has named ranges, but reads none from a workbook. So add the names to the engine's data, and make
-        // a new model of these data.
+        // The engine reads no named ranges from a workbook. So add them to its data, and make a new model of the data.
         const data = exported(entry);
         entry = make({ ...data, namedRanges: { ...data.namedRanges, ...names } }, [], client);
       }
@@ -315,15 +352,21 @@ globalThis.bridge = (() => {
     async exportXlsx({ key, limit, columns, rows }) {
       const { model } = openModel(key);
       const { getters } = model;
-      const wide = wideFormulas(getters, columns, rows);
+      const [wide, unwritable] = [wideFormulas(getters, columns, rows), unwritableFormulas(getters)];
       // The engine writes such a formula as values, in each cell of its spill.
-      for (const formula of wide) formula.areAllFunctionsExportableToExcel = () => false;
+      const asValues = [...wide, ...unwritable];
+      for (const formula of asValues) formula.areAllFunctionsExportableToExcel = () => false;
+      const restore = withFileRanges(model, columns, rows);
       const { files } = await model.exportXLSX().finally(() => {
-        for (const formula of wide) delete formula.areAllFunctionsExportableToExcel;
+        restore();
+        for (const formula of asValues) delete formula.areAllFunctionsExportableToExcel;
       });
-      const [beyond, unknown] = [counted(getters, limit), counted(getters, limit)];
-      for (const position of getters.getFormulasWrittenAsValues())
-        (wide.has(getters.getCell(position).compiledFormula) ? beyond : unknown).add(position);
+      const [beyond, unknown, characters] = [counted(getters, limit), counted(getters, limit), counted(getters, limit)];
+      for (const position of getters.getFormulasWrittenAsValues()) {
+        const { compiledFormula } = getters.getCell(position);
+        const reason = unwritable.has(compiledFormula) ? characters : unknown;
+        (wide.has(compiledFormula) ? beyond : reason).add(position);
+      }
       const names = getters.getNamedRanges().map(({ name, range }) => [name, getters.getRangeString(range)]);
       const pivots = getters.getPivotIds().length;
       const sheets = getters.getSheetIds().map((id, position) => ({
@@ -332,16 +375,23 @@ globalThis.bridge = (() => {
         validations: getters.getDataValidationRules(id).length,
         pivots: position ? 0 : pivots,
       }));
-      const values = { beyond: beyond.answer, unknown: unknown.answer };
+      const values = { beyond: beyond.answer, unknown: unknown.answer, characters: characters.answer };
       return { files, names: Object.fromEntries(names), sheets, values };
     },
   };
 
+  // Return JSON without half characters. A formula such as LEFT can cut a character into halves, which no UTF-8 has.
+  function json(answer) {
+    const text = JSON.stringify(answer);
+    if (!/\\ud[89a-f]/.test(text)) return text;
+    return text.replace(/\\(?:ud[89a-f]..|.)/g, (escape) => (escape.startsWith("\\ud") ? "\uFFFD" : escape));
+  }
+
   return {
     call(name, text) {
       const answer = calls[name](JSON.parse(text));
-      if (!(answer instanceof Promise)) return JSON.stringify(answer);
-      return answer.then(JSON.stringify, (error) => {
+      if (!(answer instanceof Promise)) return json(answer);
+      return answer.then(json, (error) => {
         throw error instanceof Error ? error.toString() : JSON.stringify(error);
       });
     },

@@ -1,0 +1,82 @@
+"""The features of a worksheet that the engine does not read: `worksheet_losses` names them for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from stratalog_sheet import losses
+from stratalog_sheet.xlsx_markup import Attributes
+
+__all__ = ["worksheet_losses"]
+
+Loss = tuple[str, str]
+VIEW: Loss = ("view", "some settings of views are not kept")
+READ = {
+    "sheetPr", "dimension", "sheetViews", "sheetFormatPr", "cols", "sheetData", "sheetProtection", "mergeCells",
+    "conditionalFormatting", "dataValidations", "hyperlinks", "drawing", "tableParts", "extLst",
+}  # fmt: skip
+"""The children of a worksheet that the engine reads."""
+
+ELSEWHERE = {"legacyDrawing", "phoneticPr", "ignoredErrors", "sheetCalcPr", "pageMargins"}
+"""The children of a worksheet without content, or whose content another finding names, and the margins of pages."""
+
+LOST: Mapping[str, Loss] = {
+    "autoFilter": ("filter", "filters outside tables are not kept"),
+    "sortState": ("filter", "filters outside tables are not kept"),
+    "headerFooter": losses.PRINT_SETUP,
+    "rowBreaks": losses.PRINT_SETUP,
+    "colBreaks": losses.PRINT_SETUP,
+    "printOptions": losses.PAGE_SETUP,
+    "oleObjects": losses.EMBEDDED,
+    "controls": losses.EMBEDDED,
+    "protectedRanges": losses.PROTECTION,
+    "scenarios": ("scenario", "scenarios are not kept"),
+    "customSheetViews": VIEW,
+    "picture": ("background", "pictures behind the cells are not kept"),
+}
+IN_EXTENSIONS: Mapping[str, Loss] = {
+    "sparklineGroups": ("sparkline", "sparklines are not kept"),
+    "slicerList": losses.SLICERS,
+    "conditionalFormattings": losses.CONDITIONAL_FORMATS,
+    "dataValidations": losses.VALIDATIONS,
+}
+OTHER = "parts of worksheets that this program does not know are not kept"
+RULES_LOST = ("aboveAverage", "containsErrors", "notContainsErrors", "timePeriod")
+VALIDATIONS = ("", "none", "decimal", "list", "date", "custom")
+USUAL_PAGE = {"scale": "100", "fitToWidth": "1", "fitToHeight": "1", "orientation": "portrait"}
+VALIDATION_TEXTS = ("error", "errorTitle", "prompt", "promptTitle")
+NO = ("", "0", "false", "off")
+
+
+def worksheet_losses(local: str, attributes: Attributes, depth: int, *, is_in_extension: bool) -> Iterator[Loss]:
+    """Yield the losses of one element: its name without prefix, its attributes, and its depth, 1 below the root.
+
+    The engine reads a few children of a worksheet. So each other child is a loss, also one that no list names.
+    """
+    if is_in_extension and local in IN_EXTENSIONS:
+        yield IN_EXTENSIONS[local]
+    if depth == 1 and local in LOST:
+        yield LOST[local]
+    elif depth == 1 and local == "pageSetup":
+        usual = {**USUAL_PAGE, "orientation": "default"} if attributes.get("orientation") == "default" else USUAL_PAGE
+        if any(attributes.get(name, value) != value for name, value in usual.items()):
+            yield losses.PAGE_SETUP
+    elif depth == 1 and local not in READ | ELSEWHERE:
+        yield "other-part", OTHER
+    elif local == "sheetProtection":
+        if {"password", "hashValue"} & attributes.keys():
+            yield losses.PROTECTION
+    elif local == "sheetView":
+        if attributes.get("showZeros") in NO or attributes.get("rightToLeft", "") not in NO:
+            yield VIEW
+    elif local == "dataValidation":
+        if attributes.get("type", "") not in VALIDATIONS:
+            yield losses.VALIDATIONS
+        elif any(attributes.get(name) for name in VALIDATION_TEXTS):
+            yield "validation-text", "messages of data validations are not kept"
+    elif local == "cfRule" and attributes.get("type") in RULES_LOST:
+        yield losses.CONDITIONAL_FORMATS
+    elif local == "iconSet" and attributes.get("iconSet", "3").strip()[:1] in ("4", "5"):
+        yield "icon-set", "sets of four or five icons become sets of three"
+    elif local == "hyperlink" and attributes.get("tooltip"):
+        yield "link-tip", "tips of links are not kept"
