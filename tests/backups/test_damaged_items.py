@@ -111,6 +111,19 @@ def test_a_damaged_directory_line_is_a_failure_and_the_backup_rebuilds_the_line(
     assert told(backups.restored(backups.view())) == wanted
 
 
+def test_a_damaged_line_of_an_organisation_is_a_failure_and_made_anew(tmp_path: Path) -> None:
+    backups = Backups(ManualClock())
+    with open_inline(tmp_path, settings=SETTINGS, clock=ManualClock()) as store:
+        store_with_two_of_each(store)
+        wanted = told(store)
+        apsw.Connection(str(tmp_path / "index.sqlite")).execute(
+            "UPDATE items SET body = x'c1' WHERE partition = '!organisations'"
+        )
+        failures = backups.make(store).manifest.failures
+    assert [(failure.what, failure.is_complete) for failure in failures] == [("!organisations acme", True)]
+    assert told(backups.restored(backups.view())) == wanted
+
+
 def test_a_record_that_is_lost_after_its_read_is_backed_up_with_a_new_line(
     memory: stratalog.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -437,8 +437,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/copy_check.py",
-                'fail(f"{organisation}/{name}", exc)',
-                "raise",
+                '            fail(f"{organisation}/{name}", exc)\n            continue\n',
+                "            raise\n",
             ),
         ),
         (

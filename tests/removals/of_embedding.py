@@ -275,7 +275,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B628",
         (
             Edit(
-                COPY,
+                "src/stratalog/maintenance/family_copy.py",
                 "            self._mirror.items(entries_partition(log.prefix, parse_number(sort)), ())  #",
                 "            pass  #",
             ),

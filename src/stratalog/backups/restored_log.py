@@ -25,6 +25,7 @@ from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_put, name_line_put, organisation_put
 from stratalog.log.family_members import member_put, minimal_depths
 from stratalog.log.lifecycle import INCARNATION_CHARACTERS, open_log
+from stratalog.log.listed_items import ListedItem
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.sweep import UNNAMED
@@ -176,8 +177,9 @@ class _Restoration:
     def _copy(self, old: str, new: str) -> None:
         self._mirror.items(new, self._moved(old, new))
 
-    def _moved(self, old: str, new: str) -> Iterator[Item]:
-        return (Item(new, item.sort, item.attributes) for item in self._source.query(old))
+    def _moved(self, old: str, new: str) -> Iterator[ListedItem]:
+        for item in self._source.query(old):
+            yield ListedItem(item.sort, Item(new, item.sort, item.attributes))
 
     def _copy_blobs(self, owner: str) -> None:
         self._mirror.blobs(f"{self._record.owner}/", f"{owner}/")

@@ -20,7 +20,7 @@ from stratalog.codec import sha256
 from stratalog.errors import Corrupt
 from stratalog.keys import ORGANISATIONS_PARTITION, directory_partition, id_sort, names_partition
 from stratalog.log.environment import Environment
-from stratalog.log.listed_items import list_items
+from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.ports.index import Attribute, Delete, Index, Item, Put
 from stratalog.ports.stored_attributes import Time, read_attributes
 
@@ -33,8 +33,10 @@ __all__ = [
     "StoredNameLine",
     "directory_delete",
     "directory_put",
+    "is_listed",
     "list_directory",
     "list_ids",
+    "list_lines",
     "list_organisations",
     "name_delete",
     "name_line_put",
@@ -110,13 +112,17 @@ def is_listed(index: Index, organisation: str, shelf: str, id: str) -> bool:
 
 def list_ids(index: Index, organisation: str, shelf: str, *, after: str = "") -> Iterator[str]:
     """Yield the ids of a shelf that follow ``after``, also those of damaged lines, in UTF-8 order, by pages."""
+    return (listed.sort for listed in list_lines(index, organisation, shelf, after=after))
+
+
+def list_lines(index: Index, organisation: str, shelf: str, *, after: str = "") -> Iterator[ListedItem]:
+    """Yield the lines of a shelf whose ids follow ``after``, also damaged ones, in UTF-8 order of ids, by pages."""
     start = id_sort(after, "after") if after else None
     shards = [
         list_items(index, directory_partition(organisation, shelf, shard), after=start)
         for shard in range(SHARDS[shelf])
     ]
-    for listed in heapq.merge(*shards, key=lambda listed: listed.sort):
-        yield listed.sort
+    return heapq.merge(*shards, key=lambda listed: listed.sort)
 
 
 def organisation_put(organisation: str) -> Put:
