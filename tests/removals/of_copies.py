@@ -76,7 +76,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B451",
-        (Edit(COPY, "if theirs is not None and not _succeeds(ours, theirs):", "if False:"),),
+        (Edit(COPY, "if theirs is not None and not succeeds(ours, theirs):", "if False:"),),
         (ITSELF,),
     ),
     Removal(

@@ -62,9 +62,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B468",
         (
             Edit(
-                "src/stratalog/backups/writer.py",
-                "            yield ListedItem(listed.sort, None if fault else listed.item, fault)\n",
-                "            yield listed\n",
+                "src/stratalog/maintenance/checked_items.py",
+                "    return ListedItem(listed.sort, None, fault) if fault else listed\n",
+                "    return ListedItem(listed.sort, listed.item, fault) if fault else listed\n",
             ),
         ),
         (
@@ -106,7 +106,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '    except ZeroDivisionError as exc:\n        raise Corrupt("an item lacks',
             ),
         ),
-        ("tests/maintenance/test_copying.py::test_a_copy_of_a_source_with_a_damaged_item_raises_corrupt",),
+        (f"{BACKED_UP}::test_a_damaged_version_or_segment_is_a_failure_and_the_rest_is_backed_up",),
     ),
     Removal(
         "B497",

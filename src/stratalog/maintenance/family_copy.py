@@ -135,9 +135,9 @@ class FamilyCopy:
             for log in logs:
                 self.leave_out(log.organisation, log.name, exc)
             return
-        whole = [log for log in logs if self._copy_log(log)]
+        complete = [log for log in logs if self._copy_log(log)]
         self._mirror.items(family_partition(owner), members)
-        for log in whole:
+        for log in complete:
             self._publish(log)
 
     def _members(self, owner: str, record: NameRecord | None) -> list[ListedItem]:
@@ -179,9 +179,11 @@ class FamilyCopy:
                 item = self._source.get(name_partition(organisation, name), NAME_SORT)
                 if not record.deleted_ms:
                     with suppress(NotFound):  # the log was just deleted, so it does not change any more
-                        found = find_head(self._source, self._mirror.source.clock, record)
-                        require_sound(self._source.get(entries_partition(prefix, found.segment), number(found.version)))
-                        head = found.version
+                        newest = find_head(self._source, self._mirror.source.clock, record)
+                        require_sound(
+                            self._source.get(entries_partition(prefix, newest.segment), number(newest.version))
+                        )
+                        head = newest.version
         except Corrupt as exc:
             error = exc
         segments = tuple(self._mirror.read(segments_partition(prefix)))

@@ -172,7 +172,7 @@ def check_queue(environment: Environment, queue: Queue, damages: DamageList) -> 
     for letter in queue.dead_letters():
         try:
             _check_message(environment, letter.body)
-        except (Corrupt, msgspec.DecodeError, ValueError, TypeError) as exc:
+        except (Corrupt, msgspec.DecodeError, RecursionError, ValueError, TypeError) as exc:
             damages.add("dead message", letter.id, "damaged", str(exc))
 
 
