@@ -375,4 +375,49 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/backups/test_damaged_items.py::test_a_damaged_line_of_an_organisation_is_a_failure_and_made_anew",),
     ),
+    Removal(
+        "B921",
+        (
+            Edit(
+                "src/stratalog/log/listed_items.py",
+                "exc.position if isinstance(exc, DamagedKey) else None",
+                "None",
+            ),
+        ),
+        (
+            "tests/backends/test_sqlite.py::test_a_listing_names_an_item_with_a_damaged_sort_key_and_has_all_others",
+            "tests/maintenance/test_damaged_sort_keys.py::test_each_tool_names_the_damaged_key_of_each_item_and_works_on",
+        ),
+    ),
+    Removal(
+        "B921",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite.py",
+                "            except Corrupt:\n                return self._read_damaged",
+                "            except ZeroDivisionError:\n                return self._read_damaged",
+            ),
+        ),
+        (
+            "tests/maintenance/test_damaged_sort_keys.py::test_a_verification_names_an_entry_with_a_damaged_key_and_reads_the_others",
+        ),
+        raises=("Corrupt",),
+    ),
+    Removal(
+        "B921",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_blobs.py",
+                "        return self._page_of_damaged(prefix, after, rows_max)\n",
+                "        return [row for row in rows if type(row[0]) is str]\n",
+            ),
+            Edit(
+                "src/stratalog/backends/sqlite_blobs.py",
+                "        except Corrupt:\n            pass\n",
+                "        finally:\n            pass\n",
+            ),
+        ),
+        ("tests/backends/test_sqlite_blobs.py::test_a_list_has_each_blob_but_those_with_a_damaged_key",),
+        raises=("Corrupt",),
+    ),
 )

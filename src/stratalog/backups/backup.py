@@ -150,7 +150,7 @@ class _Backup:
     def _organisations(self) -> list[str]:
         """Return the store's organisations. It is a failure if one of the base has content and is not listed."""
         lines = self._catalogue.list_sound(self._index, ORGANISATIONS_PARTITION, is_made_anew=True)
-        organisations = {line.sort for line in lines}
+        organisations = {line.sort for line in lines if line.position is None}
         for item in self._catalogue.base.query(ORGANISATIONS_PARTITION):
             if item.sort not in organisations and self._has_content(item.sort):
                 self._catalogue.fail(

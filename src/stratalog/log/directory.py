@@ -149,7 +149,8 @@ def organisation_missing(environment: Environment, organisation: str) -> list[Pu
 def list_organisations(index: Index) -> Iterator[str]:
     """Yield the organisations that have ever stored something, in UTF-8 order of the ids."""
     for listed in list_items(index, ORGANISATIONS_PARTITION):
-        yield listed.sort
+        if listed.position is None:  # a damaged key is the id of no organisation
+            yield listed.sort
 
 
 class NameHolder(msgspec.Struct, frozen=True):

@@ -33,6 +33,8 @@ def check_copy(
     organisations: Sequence[str],
     fail: Fail = raise_failure,
     left_out: Collection[tuple[str, str, str]] = (),
+    *,
+    is_incomplete: bool = False,
 ) -> tuple[int, int]:
     """Compare every log and record by samples and return the numbers of logs and records. Writes nothing.
 
@@ -44,14 +46,16 @@ def check_copy(
     `stratalog verify` reads every version.
 
     Calls ``fail`` for each log or record that is damaged in the source. If ``fail`` returns, the check continues.
-    ``left_out`` are the organisation, shelf and id of the logs and records that are not compared.
+    ``left_out`` are the organisation, shelf and id of the logs and records that are not compared. ``is_incomplete``
+    means that the copy left out damaged items: then ``fail`` is also called for each log that cannot be read in the
+    target only.
 
     Raises Conflict if the source was written to meanwhile, Corrupt if the two differ.
     """
     logs = records = 0
     for organisation in organisations:
         for listing in _same(source, target, organisation, LOGS, left_out):
-            _check_log(source, target, organisation, listing, fail)
+            _check_log(source, target, organisation, listing, fail, is_incomplete)
             logs += 1
         for listing in _same(source, target, organisation, RECORDS, left_out):
             _check_record(source, target, organisation, listing, fail)
@@ -84,7 +88,9 @@ def _same(
         raise Conflict(MOVED, organisation=organisation, id=there.sort)
 
 
-def _check_log(source: Environment, target: Environment, organisation: str, name: str, fail: Fail) -> None:
+def _check_log(
+    source: Environment, target: Environment, organisation: str, name: str, fail: Fail, is_incomplete: bool
+) -> None:
     try:
         ours = open_log(source, organisation, name)
         head = ours.head().version
@@ -102,7 +108,14 @@ def _check_log(source: Environment, target: Environment, organisation: str, name
         except Corrupt as exc:
             fail(f"{organisation}/{name}", exc)
             continue
-        if content != _content_of(theirs, version):
+        try:
+            copied = _content_of(theirs, version)
+        except Corrupt as exc:
+            if not is_incomplete:
+                raise
+            fail(f"{organisation}/{name}", exc)
+            continue
+        if content != copied:
             raise Corrupt("a copied log differs from its source", organisation=organisation, log=name, version=version)
     return None
 

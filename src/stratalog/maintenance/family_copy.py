@@ -205,6 +205,8 @@ class FamilyCopy:
         standing = {item.sort: item for item in self._target.query(segments_partition(log.prefix))}
         self._refuse_other_log(log, standing)
         for segment in log.segments:
+            if segment.position is not None:
+                continue
             last = segment is log.segments[-1]
             before = number(log.head + 1) if last and log.head is not None else None
             partition = entries_partition(log.prefix, parse_number(segment.sort))
@@ -221,6 +223,9 @@ class FamilyCopy:
         self._mirror.items(segments_partition(log.prefix), log.segments)
         self._mirror.items(forks_partition(log.prefix))
         self._mirror.items(checkpoints_partition(log.prefix))
+        for segment in log.segments:
+            if segment.position is not None:  # its first version is unknown, so the copy lacks its entries
+                raise Corrupt(segment.fault, partition=segments_partition(log.prefix), sort=segment.sort)
 
     def _check_still(self, log: _Log) -> None:
         freed = {item.sort for item in list_items(self._source, segments_partition(log.prefix)) if _is_freed(item)}

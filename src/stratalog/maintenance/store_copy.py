@@ -49,6 +49,7 @@ from stratalog.log.directory import (
     directory_put,
     is_listed,
     list_ids,
+    list_lines,
     list_organisations,
     organisation_put,
 )
@@ -132,7 +133,8 @@ class _Copy:
         """The organisation, shelf and id of each record that this run did not copy."""
 
     def run(self) -> CopyReport:
-        organisations = [line.sort for line in self._mirror.read(ORGANISATIONS_PARTITION)]
+        lines = self._mirror.read(ORGANISATIONS_PARTITION)
+        organisations = [line.sort for line in lines if line.position is None]
         self._refuse_others(organisations)
         start = self._position.start
         self._position.begin()
@@ -143,7 +145,14 @@ class _Copy:
         # Finish before the comparison. So a later run reads everything, even if the comparison fails.
         self._position.finish()
         left_out = self._left_out | {(organisation, LOGS, name) for organisation, name in self._families.left_out}
-        logs, records = check_copy(self._mirror.source, self._mirror.target, organisations, self._fail, left_out)
+        logs, records = check_copy(
+            self._mirror.source,
+            self._mirror.target,
+            organisations,
+            self._fail,
+            left_out,
+            is_incomplete=self._position.is_damaged,
+        )
         written = self._mirror.written
         return CopyReport(len(organisations), logs, records, written.items, written.blobs)
 
@@ -159,8 +168,10 @@ class _Copy:
 
     def _copy_logs(self, organisation: str, after: str) -> None:
         # Only the ids are read, so that a damaged line does not stop the copy. `FamilyCopy` copies the lines.
-        for name in list_ids(self._source, organisation, LOGS, after=after):
+        for line in list_lines(self._source, organisation, LOGS, after=after):
+            name = line.sort
             try:
+                self._require_key(organisation, LOGS, line)
                 record = read_name(self._source, organisation, name)
                 if record is None or record.deleted_ms:
                     self._require_unlisted(organisation, name)
@@ -169,6 +180,11 @@ class _Copy:
             except Corrupt as exc:
                 self._families.leave_out(organisation, name, exc)
             self._position.save(Position(organisation, LOGS, name))
+
+    def _require_key(self, organisation: str, shelf: str, line: ListedItem) -> None:
+        """Raise Corrupt if the sort key of a directory line is damaged: nothing shows which log or record it lists."""
+        if line.position is not None:
+            raise Corrupt(line.fault, organisation=organisation, shelf=shelf, sort=line.sort)
 
     def _require_unlisted(self, organisation: str, name: str) -> None:
         """Raise Corrupt if the directory lists a log without a live name record. A deletion removes both at once."""
@@ -214,8 +230,10 @@ class _Copy:
         return next(self._target.query(segments_partition(prefix), limit=1), None) is not None
 
     def _copy_records(self, organisation: str, after: str) -> None:
-        for count, id in enumerate(list_ids(self._source, organisation, RECORDS, after=after), 1):
+        for count, line in enumerate(list_lines(self._source, organisation, RECORDS, after=after), 1):
+            id = line.sort
             try:
+                self._require_key(organisation, RECORDS, line)
                 self._copy_record(organisation, id)
             except Corrupt as exc:
                 self._fail(f"{organisation}/{id}", exc)
