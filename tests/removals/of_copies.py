@@ -409,15 +409,43 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(
                 "src/stratalog/backends/sqlite_blobs.py",
                 "        return self._page_of_damaged(prefix, after, rows_max)\n",
-                "        return [row for row in rows if type(row[0]) is str]\n",
-            ),
-            Edit(
-                "src/stratalog/backends/sqlite_blobs.py",
-                "        except Corrupt:\n            pass\n",
-                "        finally:\n            pass\n",
+                '        raise Corrupt("a key is damaged")\n',
             ),
         ),
         ("tests/backends/test_sqlite_blobs.py::test_a_list_has_each_blob_but_those_with_a_damaged_key",),
         raises=("Corrupt",),
+    ),
+    Removal(
+        "B922",
+        (
+            Edit(
+                "src/stratalog/cli/backups.py",
+                "    restorable_log(cut, organisation, log, new_name or log)  #",
+                "    require_name(index, organisation, log)  #",
+            ),
+        ),
+        ("tests/cli/test_backups.py::test_a_restore_of_a_log_that_cannot_be_restored_makes_no_store",),
+    ),
+    Removal(
+        "B923",
+        (
+            Edit(
+                "apps/table/src/stratalog_table/commands.py",
+                "    if end is not None and first >= end:\n",
+                '    if end is not None and first > f"{end}0":\n',
+            ),
+        ),
+        ("apps/table/tests/test_cli.py::test_rows_are_ingested_maintained_and_scanned",),
+    ),
+    Removal(
+        "B924",
+        (
+            Edit(
+                "src/stratalog/folders.py",
+                'return {} if owner == user else {"owner": _user_name(owner), "user": _user_name(user)}',
+                "return {}",
+            ),
+        ),
+        ("tests/backends/test_moved_files.py::test_an_error_of_permission_names_the_owner_if_this_is_another_user",),
     ),
 )

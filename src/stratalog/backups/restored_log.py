@@ -15,6 +15,7 @@ from stratalog.errors import ConditionFailed, Conflict, LimitExceeded
 from stratalog.keys import (
     deleted_partition,
     entries_partition,
+    escape,
     log_prefix,
     parse_number,
     segments_partition,
@@ -33,7 +34,7 @@ from stratalog.maintenance.mirror import Mirror
 from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Write
 from stratalog.store import Store
 
-__all__ = ["restore_log"]
+__all__ = ["restorable_log", "restore_log"]
 
 
 def restore_log(
@@ -56,14 +57,25 @@ def restore_log(
     to the copied items. The sweep deletes these items and their blobs once `UNKNOWN_OWNER_SECONDS_MAX` and then the
     grace are over. After OutcomeUnknown the log may be restored.
     """
-    record = require_name(backup.environment.index, organisation, name)
-    if record.kind == "document" and record.redacted:
-        Document(open_log(backup.environment, organisation, name)).state()
+    record = restorable_log(backup, organisation, name, new_name)
     standing = read_name(target.environment.index, organisation, new_name)
     if standing is not None and not standing.deleted_ms:
         raise Conflict("the name is in use", organisation=organisation, log=new_name)
     with Mirror(backup.environment, target.environment, progress or (lambda count: None)) as mirror:
         return _Restoration(mirror, record, new_name).run(standing)
+
+
+def restorable_log(backup: Store, organisation: str, name: str, new_name: str) -> NameRecord:
+    """Return the name record of a log of ``backup`` that can be restored as ``new_name``.
+
+    Raises NotFound if the backup has no such log, Redacted if its document has no state at its last version, Corrupt if
+    the backup is damaged, and Invalid or LimitExceeded for a new name that no log can have.
+    """
+    record = require_name(backup.environment.index, organisation, name)
+    escape(new_name)
+    if record.kind == "document" and record.redacted:
+        Document(open_log(backup.environment, organisation, name)).state()
+    return record
 
 
 class _Restoration:
