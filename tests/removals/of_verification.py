@@ -780,4 +780,27 @@ REMOVALS: tuple[Removal, ...] = (
             "tests/maintenance/test_inspection.py::test_the_guide_lists_every_kind_of_object_and_the_damage_that_is_not_noticed",
         ),
     ),
+    Removal(
+        "B926",
+        (
+            Edit(
+                "src/stratalog/maintenance/inspection.py",
+                "in list_lines(store.environment.index, organisation, shelf):\n"
+                "                    if line.position is None:\n",
+                "in list_lines(index, organisation, shelf):\n                    if line.item is not None:\n",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_a_history_with_a_damaged_directory_line_is_inspected_too",),
+    ),
+    Removal(
+        "B926",
+        (
+            Edit(
+                "src/stratalog/maintenance/store_check.py",
+                "    _check_unlisted_failures(environment, organisation, damages)\n\n",
+                "\n",
+            ),
+        ),
+        ("tests/maintenance/test_inspection.py::test_failures_of_a_record_without_a_version_are_inspected",),
+    ),
 )

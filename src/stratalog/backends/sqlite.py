@@ -138,7 +138,7 @@ class SqliteIndex:
         """Return a page with the bytes of each sort key that is not text in UTF-8."""
         start, skipped = before if reverse else after, 0
         if isinstance(start, KeyPosition):
-            start, skipped = start.bound, start.skipped
+            skipped, start = start.skipped, start.bound
         after, before = (after, start) if reverse else (start, before)
         bounds = [bound for bound in (after, before) if bound is not None]
         statement = PAGES_OF_DAMAGED[after is not None, before is not None, reverse]
