@@ -111,6 +111,23 @@ def test_a_damaged_directory_line_is_a_failure_and_the_backup_rebuilds_the_line(
     assert told(backups.restored(backups.view())) == wanted
 
 
+@pytest.mark.parametrize("with_base", [False, True])
+def test_a_log_that_lost_the_record_of_its_current_segment_is_a_failure(
+    memory: stratalog.Store, with_base: bool
+) -> None:
+    """Without the record a backup has no entries of the segment, so a restoration would lose the newest entries."""
+    backups = Backups(memory.environment.clock)
+    store_with_two_of_each(memory)
+    if with_base:
+        backups.make(memory)
+        memory.log("acme", "a").append(stratalog.Event("seen", 2))
+    record = memory.log("acme", "a").record
+    memory.environment.index.commit([Delete(segments_partition(record.prefix), number(1))])
+    assert [failure.what for failure in backups.make(memory).manifest.failures] == [record.owner]
+    restored = backups.restored(backups.view())
+    assert [line.id for line in restored.list("acme")] == (["a", "b"] if with_base else ["b"])
+
+
 def test_a_damaged_line_of_an_organisation_is_a_failure_and_made_anew(tmp_path: Path) -> None:
     backups = Backups(ManualClock())
     with open_inline(tmp_path, settings=SETTINGS, clock=ManualClock()) as store:

@@ -11,7 +11,14 @@ import pytest
 
 import stratalog
 from stratalog.errors import Corrupt, NotFound, StratalogError
-from stratalog.keys import NAME_SORT, entries_partition, family_partition, name_partition, number
+from stratalog.keys import (
+    NAME_SORT,
+    entries_partition,
+    family_partition,
+    name_partition,
+    number,
+    segments_partition,
+)
 from stratalog.log.segments import list_segments
 from stratalog.maintenance.damage import SHAPES, item_key, item_kind
 from stratalog.maintenance.store_copy import copy_store
@@ -203,3 +210,14 @@ def test_a_listed_log_without_a_name_record_does_not_stop_a_copy() -> None:
     store.environment.index.commit([Delete(name_partition("acme", "a"), NAME_SORT)])
     assert [failure.what for failure in copy_store(store, target).failures] == ["acme/a"]
     assert [line.id for line in target.list("acme")] == ["c", "draft", "plan"]
+
+
+def test_a_log_that_lost_the_record_of_its_current_segment_is_copied_whole_and_the_record_is_named() -> None:
+    store, target = (open_inline(settings=SETTINGS, clock=ManualClock()) for _ in range(2))
+    grow(store)
+    log = store.log("acme", "a")
+    key = segments_partition(log.record.prefix), number(log.head().segment)
+    store.environment.index.commit([Delete(*key)])
+    assert [failure.what for failure in copy_store(store, target).failures][:1] == [item_key(*key)]
+    assert target.log("acme", "a").head().version == log.head().version
+    expect_readable(store, target, set())

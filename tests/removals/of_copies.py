@@ -448,4 +448,23 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/backends/test_moved_files.py::test_an_error_of_permission_names_the_owner_if_this_is_another_user",),
     ),
+    Removal(
+        "B927",
+        (Edit(BACKED_UP_FAMILY, "            raise _Moved((log.prefix, log.head.segment))  #", "            pass  #"),),
+        ("tests/backups/test_damaged_items.py::test_a_log_that_lost_the_record_of_its_current_segment_is_a_failure",),
+    ),
+    Removal(
+        "B927",
+        (
+            Edit(
+                FAMILY_COPY,
+                "            segments = (*segments, ListedItem(number(current), None))\n",
+                "            pass\n",
+            ),
+        ),
+        (
+            f"{DAMAGED_COPY}::test_a_log_that_lost_the_record_of_its_current_segment_is_copied_whole_and_the_record_is_named",
+        ),
+        raises=("Conflict",),
+    ),
 )

@@ -171,7 +171,7 @@ class FamilyCopy:
         return member
 
     def _read_log(self, prefix: str) -> _Log:
-        organisation, name, record, item, head, error = "", "", None, None, None, None
+        organisation, name, record, item, head, current, error = "", "", None, None, None, None, None
         try:
             organisation, name = split_prefix(prefix)
             record = read_name(self._source, organisation, name)
@@ -183,12 +183,24 @@ class FamilyCopy:
                         require_sound(
                             self._source.get(entries_partition(prefix, newest.segment), number(newest.version))
                         )
-                        head = newest.version
+                        head, current = newest.version, newest.segment
         except Corrupt as exc:
             error = exc
         segments = tuple(self._mirror.read(segments_partition(prefix)))
+        if current is not None and self._is_lost(prefix, current, segments):
+            # Copy the entries of the segment nevertheless: its version is in the name record or in a seal.
+            lost = Corrupt("the record of the current segment is missing", prefix=prefix, segment=current)
+            self._fail(item_key(segments_partition(prefix), number(current)), lost)
+            segments = (*segments, ListedItem(number(current), None))
         snapshots = tuple(self._mirror.read(snapshots_partition(prefix)))
         return _Log(prefix, organisation, name, record, item, head, segments, snapshots, error)
+
+    def _is_lost(self, prefix: str, segment: int, segments: tuple[ListedItem, ...]) -> bool:
+        """Return whether the record of the current segment is not in ``segments``, although the log is not deleted."""
+        if segments[-1:] and segments[-1].sort >= number(segment):
+            return False
+        record = read_name(self._source, *split_prefix(prefix))
+        return record is not None and record.prefix == prefix and not record.deleted_ms
 
     def _copy_log(self, log: _Log) -> bool:
         """Copy a log except its name. Return whether its name may be copied too."""
