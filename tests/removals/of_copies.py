@@ -23,6 +23,7 @@ BACKED_UP_FAMILY = "src/stratalog/backups/family.py"
 BACKED_UP_RECORDS = "src/stratalog/backups/records.py"
 COPY = "src/stratalog/maintenance/store_copy.py"
 FAMILY_COPY = "src/stratalog/maintenance/family_copy.py"
+DAMAGED_LISTS = "tests/cli/test_damaged_lists.py"
 DAMAGED_COPY = "tests/maintenance/test_damaged_copy.py"
 PRUNE = "src/stratalog/backups/prune.py"
 RACES = "tests/backups/test_prune_races.py"
@@ -466,5 +467,40 @@ REMOVALS: tuple[Removal, ...] = (
             f"{DAMAGED_COPY}::test_a_log_that_lost_the_record_of_its_current_segment_is_copied_whole_and_the_record_is_named",
         ),
         raises=("Conflict",),
+    ),
+    Removal(
+        "B928",
+        (
+            Edit(
+                "src/stratalog/maintenance/checked_items.py",
+                "    for line in map(_checked, list_lines(index, organisation, shelf, after=after)):\n",
+                "    for line in list_lines(index, organisation, shelf, after=after):\n"
+                "        if line.fault:\n            raise Corrupt(line.fault)\n",
+            ),
+        ),
+        (f"{DAMAGED_LISTS}::test_a_list_names_a_damaged_line_of_the_directory",),
+    ),
+    Removal(
+        "B928",
+        (
+            Edit(
+                "src/stratalog/cli/stores.py",
+                '                fail(f"{organisation}/{name}", exc)\n',
+                "                raise\n",
+            ),
+            Edit("src/stratalog/cli/records.py", "            fail(name, exc)\n", "            raise\n"),
+        ),
+        (f"{DAMAGED_LISTS}::test_a_list_names_a_damaged_log_or_record",),
+    ),
+    Removal(
+        "B928",
+        (
+            Edit(
+                "src/stratalog/cli/session.py",
+                "            if rows:\n                print_table([*head, *rows], right=right)\n            raise\n",
+                "            raise\n",
+            ),
+        ),
+        (f"{DAMAGED_LISTS}::test_a_list_of_versions_has_the_rows_before_a_damaged_version",),
     ),
 )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from stratalog.errors import Corrupt
+from stratalog.log.directory import list_lines
 from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.maintenance.damage import shape_fault
 from stratalog.ports.index import Index
 
-__all__ = ["get_checked", "get_listed", "list_checked"]
+__all__ = ["get_checked", "get_listed", "list_checked", "listed_ids"]
 
 
 def list_checked(
@@ -30,6 +31,20 @@ def get_listed(index: Index, partition: str, sort: str) -> ListedItem:
         return ListedItem(sort, index.get(partition, sort))
     except Corrupt as exc:
         return ListedItem(sort, None, exc.message)
+
+
+def listed_ids(
+    index: Index, organisation: str, shelf: str, fail: Callable[[str, Corrupt], None], *, after: str = ""
+) -> Iterator[str]:
+    """Yield the ids of a shelf of the directory, also those of damaged lines. Call ``fail`` for each damaged line.
+
+    A line whose sort key is damaged has no id.
+    """
+    for line in map(_checked, list_lines(index, organisation, shelf, after=after)):
+        if line.fault:
+            fail(f"{organisation}/{line.sort}", Corrupt(f"a line of the directory is damaged: {line.fault}"))
+        if line.position is None:
+            yield line.sort
 
 
 def _checked(listed: ListedItem) -> ListedItem:
