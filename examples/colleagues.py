@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from http import HTTPStatus
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -22,7 +21,8 @@ from websockets.sync.client import ClientConnection, connect
 
 PAUSE_SECONDS = (2.0, 5.0)
 START_SECONDS_MAX = 60
-NOT_FOUND_CLOSE = 4404
+MISSING = 404
+CLOSE_CODES = 4000
 TAB, TAB_NAME = "takings", "A trial week"
 ROWS = range(5, 12)
 REMARKS = ["sunny", "rain until noon", "market day", "a queue at ten", "cakes sold out", "quiet", "two groups"]
@@ -89,16 +89,16 @@ def go_on(colleague: Colleague, url: str, counts: bool) -> None:
         try:
             colleague.work(counts)
         except (OSError, WebSocketException) as exc:
-            if is_not_found(exc):
+            if is_missing(exc):
                 return
         time.sleep(PAUSE_SECONDS[0])
 
 
-def is_not_found(error: Exception) -> bool:
+def is_missing(error: Exception) -> bool:
     """Return whether the server has answered that the sheet does not exist."""
     if isinstance(error, ConnectionClosed):
-        return error.rcvd is not None and error.rcvd.code == NOT_FOUND_CLOSE
-    return isinstance(error, HTTPError) and error.code == HTTPStatus.NOT_FOUND
+        return error.rcvd is not None and error.rcvd.code == CLOSE_CODES + MISSING
+    return isinstance(error, HTTPError) and error.code == MISSING
 
 
 def answers(url: str) -> bool:

@@ -245,8 +245,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/backups.py",
-                "    require_name(index, organisation, log)  # an unknown log must not make a store\n",
-                "",
+                "    restorable_log(cut, organisation, log, new_name or log)  #",
+                "    pass  #",
             ),
         ),
         (f"{CLI_BACKUPS}::test_a_restore_of_a_log_that_the_backup_does_not_have_makes_no_store",),

@@ -437,8 +437,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/copy_check.py",
-                '            fail(f"{organisation}/{name}", exc)\n            continue\n',
-                "            raise\n",
+                "            content = _content_of(ours, version)\n        except Corrupt as exc:\n",
+                "            content = _content_of(ours, version)\n        except ZeroDivisionError as exc:\n",
             ),
         ),
         (
@@ -492,7 +492,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B850",
-        (Edit("src/stratalog/backends/sqlite.py", 'statement.replace("body", BODY_OR_TYPE)', "statement"),),
+        (Edit("src/stratalog/backends/sqlite.py", 'typeof(sort), {BODY_OR_TYPE}"', 'typeof(sort), body"'),),
         (BODY_TYPES,),
     ),
     Removal(
@@ -505,8 +505,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/sqlite.py",
-                "    except UnicodeDecodeError:\n",
-                "    except ZeroDivisionError:\n",
+                "    except UnicodeDecodeError:\n        rows = connection",
+                "    except ZeroDivisionError:\n        rows = connection",
             ),
         ),
         (BODY_TYPES,),

@@ -277,7 +277,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B59",
-        (Edit("src/stratalog/tree/nodes.py", "(msgspec.DecodeError, UnicodeDecodeError)", "msgspec.DecodeError"),),
+        (
+            Edit(
+                "src/stratalog/tree/nodes.py",
+                "(msgspec.DecodeError, UnicodeDecodeError, RecursionError)",
+                "(msgspec.DecodeError, RecursionError)",
+            ),
+        ),
         ("tests/tree/test_tree.py::test_a_malformed_chunk_is_corrupt",),
     ),
     Removal(

@@ -834,8 +834,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "examples/colleagues.py",
-                "            if is_not_found(exc):\n",
-                "            if not is_not_found(exc):\n",
+                "            if is_missing(exc):\n",
+                "            if not is_missing(exc):\n",
             ),
         ),
         ("tests/test_demo.py::test_a_simulated_colleague_of_a_deleted_sheet_stops",),
