@@ -104,10 +104,13 @@ def test_a_damaged_directory_line_is_a_failure_and_the_backup_rebuilds_the_line(
     if with_base:
         backups.make(memory)
     lines = [directory_put("acme", shelf, "a", "", 0).item for shelf in (LOGS, RECORDS)]
+    intact = [memory.environment.index.get(line.partition, line.sort) for line in lines]
     for line in lines:
         lose_attribute(memory, line.partition, line.sort, name)
     failures = backups.make(memory).manifest.failures
     assert {failure.what for failure in failures} == {f"{line.partition} {line.sort}" for line in lines}
+    index = backups.view().environment.index
+    assert [index.get(line.partition, line.sort) for line in lines] == intact
     assert told(backups.restored(backups.view())) == wanted
 
 
