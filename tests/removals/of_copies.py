@@ -381,8 +381,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/log/listed_items.py",
-                "exc.position if isinstance(exc, DamagedKey) else None",
-                "None",
+                "            if not isinstance(sort, str):\n",
+                "            if not isinstance(sort, str) or isinstance(exc, DamagedKey):\n",
             ),
         ),
         (
