@@ -1,6 +1,7 @@
 """Two simulated colleagues in a sheet. They write cells over HTTP and show their positions.
 
-`demo_sheet.py` starts `python examples/colleagues.py URL ORGANISATION SHEET`, which runs until the server stops.
+`demo_sheet.py` starts `python examples/colleagues.py URL ORGANISATION SHEET`, which runs until the server stops or the
+sheet is deleted.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 PAUSE_SECONDS = (2.0, 5.0)
 START_SECONDS_MAX = 60
+MISSING = 404
+CLOSE_CODES = 4000
 TAB, TAB_NAME = "takings", "A trial week"
 ROWS = range(5, 12)
 REMARKS = ["sunny", "rain until noon", "market day", "a queue at ten", "cakes sold out", "quiet", "two groups"]
@@ -66,7 +70,7 @@ def main(url: str, organisation: str, sheet: str) -> None:
         work.start()
     for work in works:
         work.join()
-    sys.exit("the server does not answer")
+    sys.exit("the server does not answer, or the sheet is deleted")
 
 
 def listen(live: ClientConnection) -> None:
@@ -77,11 +81,24 @@ def listen(live: ClientConnection) -> None:
 
 
 def go_on(colleague: Colleague, url: str, counts: bool) -> None:
-    """Work until the server stops at the end of the demo. Begin again after a failure, such as a server that froze."""
+    """Work until the server stops at the end of the demo, or the sheet or its tab is deleted.
+
+    Begin again after another failure, such as a server that froze.
+    """
     while answers(url):
-        with suppress(OSError, WebSocketException):
+        try:
             colleague.work(counts)
+        except (OSError, WebSocketException) as exc:
+            if is_missing(exc):
+                return
         time.sleep(PAUSE_SECONDS[0])
+
+
+def is_missing(error: Exception) -> bool:
+    """Return whether the server has answered that the sheet does not exist."""
+    if isinstance(error, ConnectionClosed):
+        return error.rcvd is not None and error.rcvd.code == CLOSE_CODES + MISSING
+    return isinstance(error, HTTPError) and error.code == MISSING
 
 
 def answers(url: str) -> bool:

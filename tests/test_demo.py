@@ -11,13 +11,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from email.message import Message
 from functools import partial
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.parse import urljoin
 from urllib.request import urlopen
 
 import pytest
 from click.testing import CliRunner
+from websockets.exceptions import ConnectionClosedError
+from websockets.frames import Close
 
 import stratalog
 from stratalog.cli import main
@@ -180,3 +184,30 @@ def test_the_makefile_gives_every_demo_its_store() -> None:
 def dry_run(*arguments: str) -> str:
     command = ["make", "--dry-run", "--no-print-directory", *arguments]
     return run(command, cwd=ROOT).stdout.strip()
+
+
+class FailingColleague:
+    """A colleague whose work fails with each of ``errors`` in turn."""
+
+    def __init__(self, errors: list[Exception]) -> None:
+        self.errors = errors
+
+    def work(self, counts: bool) -> None:
+        raise self.errors.pop(0)
+
+
+@pytest.mark.parametrize(
+    "deleted",
+    [HTTPError("http://a", 404, "Not Found", Message(), None), ConnectionClosedError(Close(4404, ""), None)],
+    ids=["write", "live connection"],
+)
+def test_a_simulated_colleague_of_a_deleted_sheet_stops(monkeypatch: pytest.MonkeyPatch, deleted: Exception) -> None:
+    """After any other failure the colleague begins again."""
+    monkeypatch.syspath_prepend(str(DEMO.parent))
+    colleagues = importlib.import_module("colleagues")
+    monkeypatch.setattr(colleagues, "answers", lambda url: True)
+    monkeypatch.setattr(colleagues, "PAUSE_SECONDS", (0, 0))
+    broken = ConnectionClosedError(Close(1012, ""), None)
+    failing = FailingColleague([OSError("frozen"), broken, HTTPError("http://a", 503, "", Message(), None), deleted])
+    colleagues.go_on(failing, "http://a", counts=True)
+    assert failing.errors == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import pwd
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -24,6 +25,7 @@ __all__ = [
     "make_folder",
     "make_folders",
     "make_shared_folder",
+    "owner_details",
     "remove_empty",
     "sync_descriptor",
     "sync_path",
@@ -271,4 +273,28 @@ def _mark(descriptor: int) -> None:
 
 def _raise_ours(exc: OSError) -> NoReturn:
     kind: type[StratalogError] = StorageFull if exc.errno in NO_ROOM else Unavailable
-    raise kind("the file system refused the operation", reason=exc.strerror, path=exc.filename) from exc
+    details = owner_details(exc, exc.filename)
+    raise kind("the file system refused the operation", reason=exc.strerror, path=exc.filename, **details) from exc
+
+
+def owner_details(exc: OSError, path: object) -> dict[str, str]:
+    """Return the owner of ``path`` and the user of this process if ``exc`` is a lack of permission; else {}.
+
+    If the path cannot be read, the owner is that of the nearest folder above. Another user's file or folder is a common
+    reason for the error. So if the user is the owner, the result is {} too.
+    """
+    if exc.errno not in (errno.EACCES, errno.EPERM) or not isinstance(path, str) or not os.path.isabs(path):
+        return {}
+    user = os.geteuid()
+    for each in (Path(path), *Path(path).parents):
+        with suppress(OSError):
+            owner = os.lstat(each).st_uid
+            return {} if owner == user else {"owner": _user_name(owner), "user": _user_name(user)}
+    return {}
+
+
+def _user_name(id: int) -> str:
+    try:
+        return pwd.getpwuid(id).pw_name
+    except KeyError:
+        return str(id)

@@ -56,7 +56,7 @@ def parse_settings(text: str | bytes) -> Settings:
     """Return the settings in a JSON object. Raises Invalid."""
     try:
         return msgspec.json.decode(text, type=Settings)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Invalid("the settings are not valid", reason=json_reason(text, exc)) from exc
 
 

@@ -16,6 +16,7 @@ from stratalog.backends.metered_ports import MeteredBlobs, MeteredIndex, Metered
 from stratalog.clock import Clock
 from stratalog.codec import compress, encode, sha256
 from stratalog.errors import ConditionFailed
+from stratalog.homes import open_ports
 from stratalog.limits import ITEM_BYTES_MAX
 from stratalog.ports.index import Absent, Attribute, Check, Delete, Equals, Item, Put, item_bytes, small_bytes
 from stratalog.ports.meter import Meter
@@ -170,8 +171,23 @@ def test_blobs_count_requests_by_class_and_stored_bytes() -> None:
         ("GetBucketVersioning", "requests"): 1,
         ("ListObjectVersions", "requests"): 3,
         ("HeadObject", "requests"): 1,
+        ("CopyObject", "requests"): 1,
         ("DeleteObject", "requests"): 1,
     }
+
+
+def test_the_meter_of_a_local_store_counts_the_copies_that_the_template_makes_of_deleted_blobs() -> None:
+    """A blob that is not deleted is not copied."""
+    template = (Path(__file__).parents[2] / "deploy/aws/template.yaml").read_text()
+    assert "freed=retain" in template
+    ports = open_ports("memory:", True, ManualClock(), Meter())
+    assert ports.meter is not None
+    key = f"acme/plan/{sha256(b'x').hex()}"
+    ports.blobs.put(key, b"x")
+    [stat] = ports.blobs.list("acme/")
+    for stamp in ("another", stat.stamp, stat.stamp):
+        ports.blobs.delete(key, stamp)
+    assert ports.meter.read()["CopyObject", "requests"] == 1
 
 
 def test_the_queue_counts_a_request_per_batch_and_per_started_64_kb() -> None:

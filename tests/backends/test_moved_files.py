@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import pwd
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 import apsw
 import pytest
@@ -16,12 +19,13 @@ from stratalog.backends.cached_blobs import CachedBlobs
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.backends.sqlite_file import SqliteFile
+from stratalog.backends.turnstile import open_lock_file
 from stratalog.client import Client
 from stratalog.client.file import ClientFile
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.errors import Corrupt, Unavailable
-from stratalog.folders import OpenPath
+from stratalog.folders import OpenPath, make_folder
 from stratalog.maintenance.scrub import last_scrub_ms, scrub
 from stratalog.testing.clock import ManualClock
 from tests.client.helpers import InProcess, new_document
@@ -108,6 +112,28 @@ def test_an_error_of_the_file_system_is_not_reported_as_a_moved_file(tmp_path: P
         folder.unlink()
         (tmp_path / "moved").rename(folder)
         document.put("a", 1)
+
+
+@pytest.mark.parametrize("call", ["make_folder", "open_lock_file"])
+def test_an_error_of_permission_names_the_owner_if_this_is_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path, owner = str(tmp_path / "store" / "index.sqlite.lock"), os.geteuid()
+
+    def refused(*_: object, **__: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    def message() -> str:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "mkdir" if call == "make_folder" else "open", refused)
+            with pytest.raises(Unavailable, match="Permission denied") as caught:
+                make_folder(tmp_path / "store") if call == "make_folder" else open_lock_file(path)
+        return str(caught.value)
+
+    assert "owner=" not in message()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    monkeypatch.setattr(pwd, "getpwuid", lambda id: pwd.struct_passwd((f"user {id}", "", 0, 0, "", "", "")))
+    assert f"owner='user {owner}' user='user {owner + 1}'" in message()
 
 
 def test_a_file_that_is_replaced_while_sqlite_opens_it_is_not_accepted(tmp_path: Path, replacing: _Replacing) -> None:

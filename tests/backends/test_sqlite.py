@@ -34,6 +34,8 @@ from stratalog.errors import (
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import OPENING_WAIT_MS_MAX
 from stratalog.log.listed_items import list_items
+from stratalog.maintenance.damage import DamageList
+from stratalog.maintenance.recording_ports import RecordingIndex
 from stratalog.ports.index import Absent, Attribute, Check, Equals, Item, Put
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.index_contract import IndexContract
@@ -317,13 +319,37 @@ def test_a_body_of_another_type_is_damage_of_one_item(tmp_path: Path, body: str)
     assert len(list(index.query("p"))) == 3
 
 
-@pytest.mark.parametrize("sort", ["CAST(sort AS BLOB)", "CAST(x'ff' AS TEXT)"])
+@pytest.mark.parametrize("sort", ["CAST(sort AS BLOB)", "CAST(x'ff' AS TEXT)", "CAST(x'31ff' AS TEXT)"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_sort_key_that_is_not_text_in_utf8_is_corrupt(tmp_path: Path, sort: str, reverse: bool) -> None:
     index = _damaged_row(tmp_path / "store.db", f"sort = {sort}")
-    with pytest.raises(Corrupt):
+    with pytest.raises(Corrupt, match="partition='p' sort="):
         list(index.query("p", reverse=reverse))
-    assert [item.sort for item in index.query("p", before="4")] == ["1", "3"]
+    assert [item.sort for item in index.query("p", before="14")] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("sort", "named"),
+    [("CAST(sort AS BLOB)", "2 (not text)"), ("CAST(x'ff' AS TEXT)", "\\xff"), ("CAST(x'31ff' AS TEXT)", "1\\xff")],
+)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_listing_names_an_item_with_a_damaged_sort_key_and_has_all_others(
+    tmp_path: Path, sort: str, named: str, reverse: bool
+) -> None:
+    """Two neighbours have damaged keys. Each limit ends the listing at another item."""
+    index = _damaged_row(tmp_path / "store.db", f"sort = {sort}")
+    connection = apsw.Connection(str(tmp_path / "store.db"))
+    connection.execute("INSERT INTO items SELECT partition, CAST(x'ff' || sort AS TEXT), body FROM items")
+    listed = list(list_items(index, "p", reverse=reverse))
+    assert sorted(line.sort for line in listed if line.item is not None) == ["1", "3"]
+    assert sorted(line.sort for line in listed if line.item is None and line.sort == named) == [named]
+    assert len(listed) == 6
+    for limit in range(7):
+        assert list(list_items(index, "p", reverse=reverse, limit=limit)) == listed[:limit]
+    damages = DamageList()
+    sound = [item.sort for item in RecordingIndex(index, damages).query("p", reverse=reverse)]
+    assert sound == [line.sort for line in listed if line.item is not None]
+    assert {damage.key for damage in damages.damages()} == {f"p {line.sort}" for line in listed if line.item is None}
 
 
 def test_garbage_is_corrupt(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import stratalog
 from stratalog.backends.files import FileBlobs
-from stratalog.backends.row_blobs import RowBlobs
+from stratalog.backends.row_blobs import PAGE_ROWS, RowBlobs
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.backends.sqlite_file import _nothing, _Ticket
 from stratalog.clock import Clock
@@ -118,6 +118,21 @@ def test_putting_over_a_damaged_row_restores_it(tmp_path: Path, damage: str) -> 
             blobs.get(_key(SMALL))
         restore()
         assert blobs.get(_key(SMALL)) == SMALL
+
+
+@pytest.mark.parametrize("key", ["CAST(x'ff' AS TEXT)", "CAST(x'613030ff' AS TEXT)", "CAST(key AS BLOB)"])
+def test_a_list_has_each_blob_but_those_with_a_damaged_key(tmp_path: Path, key: str) -> None:
+    """There are more damaged keys than rows on a page."""
+    database, blobs = _open(tmp_path)
+    blobs.put(_key(SMALL), SMALL)
+    blobs.put(_key(b"other"), b"other")
+    connection = apsw.Connection(database.path)
+    columns, type_ = "bytes, modified_ms, stamp FROM blobs", "BLOB" if "BLOB" in key else "TEXT"
+    for id in range(PAGE_ROWS + 3):
+        connection.execute(f"INSERT INTO blobs SELECT CAST({key} || '{id}' AS {type_}), {1000 + id}, {columns} LIMIT 1")
+    for after in ("", min(_key(SMALL), _key(b"other"))):
+        listed = [stat.key for stat in blobs.list("", after=after)]
+        assert listed == sorted(each for each in (_key(SMALL), _key(b"other")) if each > after)
 
 
 def test_a_restored_blob_has_the_size_of_its_new_body(tmp_path: Path) -> None:

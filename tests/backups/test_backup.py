@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import stratalog
 from stratalog.backends.files import FileBlobs
+from stratalog.backends.memory import MemoryBlobs
 from stratalog.backups import family
 from stratalog.backups.backup import back_up
 from stratalog.backups.format import HISTORY_ROW, PACKS
@@ -351,23 +352,49 @@ def test_verification_accepts_a_backup_and_reports_each_damaged_or_missing_objec
     assert verify_backup(backups.repository(), backups.repository().manifest()).findings == ()
 
 
-@pytest.mark.parametrize("folder", ["chunks", "packs"])
-def test_a_lost_object_of_a_repository_is_damage_for_each_call_that_reads_it(
-    memory: stratalog.Store, folder: str
+def test_a_lost_object_of_a_repository_is_damage_for_each_call_that_reads_it(memory: stratalog.Store) -> None:
+    backups = Backups(memory.environment.clock)
+    grow(memory, Random(5), 60)
+    backups.make(memory)
+    calls: list[Callable[[], object]] = [
+        lambda: backups.restored(backups.view()),
+        lambda: prune_backups(backups.repository(), 1),
+        lambda: backups.make(memory),
+    ]
+    lose_all(backups.blobs, f"{ROOT}/chunks/")
+    for call in calls:
+        with pytest.raises(Corrupt, match="missing"):
+            call()
+
+
+def test_a_restoration_names_the_logs_and_records_whose_items_are_lost_and_restores_the_rest(
+    memory: stratalog.Store,
 ) -> None:
     backups = Backups(memory.environment.clock)
     grow(memory, Random(5), 60)
     backups.make(memory)
-    calls: list[Callable[[], object]] = [lambda: backups.restored(backups.view())]
-    if folder == "chunks":
-        calls += [lambda: prune_backups(backups.repository(), 1), lambda: backups.make(memory)]
-    lost = [stat.key for stat in backups.blobs.list(f"{ROOT}/{folder}/")]
+    lose_all(backups.blobs, f"{ROOT}/packs/")
+    target = open_inline(settings=SETTINGS, clock=memory.environment.clock)
+    report = restore_store(backups.view(), target, "a")
+    assert {failure.code for failure in report.failures} == {"corrupt"}
+    lost = {failure.what for failure in report.failures}
+    logs = logs_of(memory)
+    assert lost & logs
+    assert logs_of(target) == logs - lost
+    for name in logs - lost:
+        organisation, _, id = name.partition("/")
+        assert list(target.log(organisation, id).read()) == list(memory.log(organisation, id).read())
+
+
+def logs_of(store: stratalog.Store) -> set[str]:
+    return {f"{organisation}/{line.id}" for organisation in store.organisations() for line in store.list(organisation)}
+
+
+def lose_all(blobs: MemoryBlobs, prefix: str) -> None:
+    lost = [stat.key for stat in blobs.list(prefix)]
     assert lost
     for key in lost:
-        lose(backups.blobs, key)
-    for call in calls:
-        with pytest.raises(Corrupt, match="missing"):
-            call()
+        lose(blobs, key)
 
 
 def test_a_verification_reports_each_lost_object_as_damage(memory: stratalog.Store) -> None:

@@ -104,10 +104,43 @@ def test_a_damaged_directory_line_is_a_failure_and_the_backup_rebuilds_the_line(
     if with_base:
         backups.make(memory)
     lines = [directory_put("acme", shelf, "a", "", 0).item for shelf in (LOGS, RECORDS)]
+    intact = [memory.environment.index.get(line.partition, line.sort) for line in lines]
     for line in lines:
         lose_attribute(memory, line.partition, line.sort, name)
     failures = backups.make(memory).manifest.failures
     assert {failure.what for failure in failures} == {f"{line.partition} {line.sort}" for line in lines}
+    index = backups.view().environment.index
+    assert [index.get(line.partition, line.sort) for line in lines] == intact
+    assert told(backups.restored(backups.view())) == wanted
+
+
+@pytest.mark.parametrize("with_base", [False, True])
+def test_a_log_that_lost_the_record_of_its_current_segment_is_a_failure(
+    memory: stratalog.Store, with_base: bool
+) -> None:
+    """Without the record a backup has no entries of the segment, so a restoration would lose the newest entries."""
+    backups = Backups(memory.environment.clock)
+    store_with_two_of_each(memory)
+    if with_base:
+        backups.make(memory)
+        memory.log("acme", "a").append(stratalog.Event("seen", 2))
+    record = memory.log("acme", "a").record
+    memory.environment.index.commit([Delete(segments_partition(record.prefix), number(1))])
+    assert [failure.what for failure in backups.make(memory).manifest.failures] == [record.owner]
+    restored = backups.restored(backups.view())
+    assert [line.id for line in restored.list("acme")] == (["a", "b"] if with_base else ["b"])
+
+
+def test_a_damaged_line_of_an_organisation_is_a_failure_and_made_anew(tmp_path: Path) -> None:
+    backups = Backups(ManualClock())
+    with open_inline(tmp_path, settings=SETTINGS, clock=ManualClock()) as store:
+        store_with_two_of_each(store)
+        wanted = told(store)
+        apsw.Connection(str(tmp_path / "index.sqlite")).execute(
+            "UPDATE items SET body = x'c1' WHERE partition = '!organisations'"
+        )
+        failures = backups.make(store).manifest.failures
+    assert [(failure.what, failure.is_complete) for failure in failures] == [("!organisations acme", True)]
     assert told(backups.restored(backups.view())) == wanted
 
 

@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -226,6 +227,21 @@ def test_a_backup_command_prints_some_damaged_parts_and_the_number_of_the_others
 def test_a_restore_of_a_log_that_the_backup_does_not_have_makes_no_store(budget: Run) -> None:
     budget("backup", "b")
     budget("restore", "b", "--name", "acme/none", "--store", "new", code=3)
+    assert not Path("new").exists()
+
+
+def test_a_restore_of_a_log_that_cannot_be_restored_makes_no_store(budget: Run) -> None:
+    """The new name is too long, or a version was redacted since the last version of the restored state."""
+    with stratalog.open("store") as store:
+        document = store.document("acme", "budget")
+        document.put("secret", 1)
+        version = document.version
+        document.put("secret", 2)
+        stratalog.redact(document, version)
+    budget("backup", "b")
+    restore = partial(budget, "restore", "b", "--name", "acme/budget", "--store", "new")
+    assert "too long" in restore("--as", "x" * 300, code=2).stderr
+    assert "redacted" in restore("--version", str(version), code=3).stderr
     assert not Path("new").exists()
 
 

@@ -89,6 +89,15 @@ def test_a_message_of_an_unknown_type_is_ignored(monkeypatch: pytest.MonkeyPatch
     assert Listening(monkeypatch, ["good", "end"], 1012, *messages).pokes == 1
 
 
+@pytest.mark.parametrize("message", ["no JSON", f'{{"type": "poke", "unknown": {"[" * 100_000}{"]" * 100_000}}}'])
+def test_a_message_that_does_not_decode_ends_the_connection_and_logs_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, message: str
+) -> None:
+    listening = Listening(monkeypatch, ["first", "second"], 1000, message)
+    assert listening.connections >= 1
+    assert caplog.records == []
+
+
 def test_a_ping_without_an_answer_ends_the_connection_and_logs_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -31,7 +31,9 @@ def client(emulator: Emulator) -> Any:
     return aws_client("s3", session(), emulator.url, RequestPolicy())
 
 
-def blobs_in(bucket: str, emulator: Emulator, prefix: str = "", clock: Clock | None = None) -> ObjectBlobs:
+def blobs_in(
+    bucket: str, emulator: Emulator, prefix: str = "", clock: Clock | None = None, *, retains_freed: bool = False
+) -> ObjectBlobs:
     """Return blobs in the bucket, under ``prefix``. If ``prefix`` is empty, use a new prefix."""
     prefix = prefix or new_id(SystemClock())
     return open_object_blobs(
@@ -39,4 +41,5 @@ def blobs_in(bucket: str, emulator: Emulator, prefix: str = "", clock: Clock | N
         clock or SystemClock(),
         endpoint=emulator.url,
         access=SessionAccess(session=session()),
+        retains_freed=retains_freed,
     )

@@ -84,8 +84,10 @@ def test_the_life_of_a_document_counts_the_same_units_on_both_meters(index: Dyna
     assert sums[0] == sums[1]
 
 
-def test_blobs_count_the_same_requests_and_bytes(bucket: Emulator) -> None:
-    ours, theirs = MeteredBlobs(MemoryBlobs(ManualClock()), Meter()), blobs_in(VERSIONED, bucket)
+@pytest.mark.parametrize("retains_freed", [False, True])
+def test_blobs_count_the_same_requests_and_bytes(bucket: Emulator, retains_freed: bool) -> None:
+    ours = MeteredBlobs(MemoryBlobs(ManualClock()), Meter(), retains_freed=retains_freed)
+    theirs = blobs_in(VERSIONED, bucket, retains_freed=retains_freed)
     for blobs in (ours, theirs):
         keep_blobs(blobs)
     assert ours.meter.read() == theirs.meter.read()

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from stratalog.documents import Document
-from stratalog.errors import NotFound, VersionForgotten
+from stratalog.documents import Document, redact
+from stratalog.errors import NotFound, Redacted, VersionForgotten
 from stratalog.protocol import Mutation
 from tests.documents.helpers import World, inc, large, put
 
@@ -153,6 +153,36 @@ def test_query_5_a_client_that_began_anew_has_only_its_new_mutations(gap: int) -
     assert document.applied_in("ada", 4) is None
     document.forget_below(began - 1)
     assert [(id, world.open().applied_in("ada", id)) for id, _ in new] == new
+
+
+@pytest.mark.parametrize("groups", [("", ""), ("old", "new")])
+def test_query_5_a_redacted_entry_in_which_a_client_began_anew_hides_its_earlier_mutations(
+    groups: tuple[str, str],
+) -> None:
+    """The client's mutation 1 is version 1, and after a collection it is version 4, which is redacted."""
+    world = World(segment_entries_target=8, snapshot_entries_interval=50)
+    document = world.create()
+    document.apply([inc("n", client="ada")], group=groups[0])
+    document.apply([inc("n", client="bob")])
+    document.collect_clients(["ada"], [group for group in groups[:1] if group])
+    for _ in range(2):
+        document.apply([inc("n", client="ada")], group=groups[1])
+    redact(document, 4)
+    for handle in (document, world.open()):
+        with pytest.raises(Redacted):
+            handle.applied_in("ada", 1)
+        assert handle.applied_in("ada", 2) == 5
+
+
+def test_query_5_a_client_that_began_anew_without_a_group_has_only_its_new_mutations() -> None:
+    world = World(segment_entries_target=8, snapshot_entries_interval=5)
+    document = world.create()
+    for _ in range(10):
+        document.apply([inc("n", client="ada")])
+    document.collect_clients(["ada"])
+    for _ in range(20):
+        document.apply([inc("n", client="ada")])
+    assert [world.open().applied_in("ada", id) for id in range(1, 21)] == list(range(12, 32))
 
 
 def test_query_6_the_clients_latest_mutation() -> None:

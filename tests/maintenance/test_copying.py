@@ -19,8 +19,6 @@ from stratalog.keys import (
     COPY_PARTITION,
     directory_partition,
     entries_partition,
-    failures_partition,
-    family_partition,
 )
 from stratalog.log import delete_log
 from stratalog.log.retention import archive_segments
@@ -465,22 +463,6 @@ def test_a_copy_to_an_unavailable_target_fails_after_several_tries(source: strat
     with pytest.raises(Unavailable):
         copy_store(source, target)
     assert len(tried) > 1
-
-
-@pytest.mark.parametrize("kind", ["directory line", "family member", "failures"])
-def test_a_copy_of_a_source_with_a_damaged_item_raises_corrupt(kind: str) -> None:
-    source = open_inline(settings=SETTINGS, clock=ManualClock())
-    prefix = source.create_log("acme", "events").record.prefix
-    source.records("acme").fail("report", "no good")
-    keys = {
-        "directory line": (directory_partition("acme", "logs", 0), "events"),
-        "family member": (family_partition(prefix), prefix),
-        "failures": (failures_partition("acme"), "report"),
-    }
-    assert source.environment.index.get(*keys[kind]) is not None
-    source.environment.index.commit([Put(Item(*keys[kind], {}))])
-    with pytest.raises(Corrupt, match=r"an item (is not|lacks)"):
-        copy_store(source, open_inline(settings=SETTINGS, clock=ManualClock()))
 
 
 def stored_text(store: stratalog.Store) -> str:

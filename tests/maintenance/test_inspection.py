@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
@@ -24,8 +25,10 @@ from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.keys import (
     NAME_SORT,
     checkpoints_partition,
+    dead_letters_partition,
     deleted_partition,
     entries_partition,
+    failures_partition,
     name_partition,
     number,
     record_key,
@@ -44,6 +47,7 @@ from stratalog.maintenance.verification import HistoryName, HistoryReport, verif
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.ports.scratch import Scratch
 from stratalog.protocol import Mutation
+from stratalog.records.floor import FLOOR_SORT
 from stratalog.testing.clock import ManualClock
 from tests.damage import CUT, DAMAGES, FLIP, LOSE, damage_blob
 from tests.documents.helpers import World
@@ -91,6 +95,54 @@ def test_damage_of_every_kind_is_found_and_named_in_a_folder(tmp_path: Path) -> 
     assert result.missed == []
     assert {what.partition(":")[0] for what in result.planted} >= SHAPES.keys()
     assert {"delete", "flip", "swap", "truncate"} == {what.partition(": ")[2] for what in result.planted}
+
+
+@pytest.mark.parametrize(("shelf", "partition"), [("log", "acme/!logs/00"), ("record", "acme/!records/10")])
+def test_a_history_with_a_damaged_directory_line_is_inspected_too(tmp_path: Path, shelf: str, partition: str) -> None:
+    """The history has no blob."""
+    with stratalog.open(tmp_path, clock=ManualClock()) as store:
+        for version in range(2):
+            store.records("acme").put("a", b"%d" % version)
+        log = store.create_log("acme", "a")
+        for version in range(2):
+            log.append(Event("seen", version))
+        history = entries_partition(log.record.prefix, 1) if shelf == "log" else "acme/!record/a"
+        database = apsw.Connection(str(tmp_path / "index.sqlite"))
+        for key in ((partition, "a"), (history, number(1))):
+            database.execute("UPDATE items SET body = x'c1' WHERE partition = ? AND sort = ?", key)
+            assert database.changes() == 1
+        assert {item_key(partition, "a"), item_key(history, number(1))} <= {each.key for each in inspect_all(store)}
+
+
+@pytest.mark.parametrize("damaged", ["failures", "dead letter"])
+def test_failures_of_a_record_without_a_version_are_inspected(damaged: str) -> None:
+    with stratalog.open("memory:", clock=ManualClock()) as store:
+        for _ in range(5):
+            store.records("acme").fail("new", "no good")
+        assert inspect_all(store) == ()
+        partition = failures_partition("acme") if damaged == "failures" else dead_letters_partition("acme")
+        [item] = store.environment.index.query(partition)
+        store.environment.index.commit([Put(Item(partition, item.sort, {**item.attributes, "y": "another reason"}))])
+        assert item_key(partition, item.sort) in {each.key for each in inspect_all(store)}
+
+
+@pytest.mark.parametrize("freed", [1, 2])
+def test_a_record_floor_that_names_fewer_freed_versions_is_harmless(freed: int) -> None:
+    """A verification cannot notice it, since an interrupted maintenance leaves such a floor too."""
+    with full_store("memory:") as store:
+        records, index = store.records("acme"), store.environment.index
+        intact = index.get(record_partition("acme", record_key("report")), FLOOR_SORT)
+        assert intact is not None
+        assert intact.attributes["g"] == 3
+        before = list(records.versions("report"))
+        index.commit([Put(Item(intact.partition, FLOOR_SORT, {**intact.attributes, "g": freed}))])
+        assert inspect_all(store) == ()
+        assert list(records.versions("report")) == before
+        records.free("report")
+        standing = index.get(intact.partition, FLOOR_SORT)
+        assert standing is not None
+        assert standing.attributes["g"] == 3
+        assert list(records.versions("report")) == before
 
 
 @pytest.mark.parametrize("folder", ["items", "chunks", "arguments"])

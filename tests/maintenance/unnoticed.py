@@ -60,7 +60,10 @@ UNNOTICED_BY_STATE: dict[str, set[str]] = {
         "that the line is missing, if the log or record has no blobs and no other log of its family exists"
     },
     "organisation line": {"that it is missing, if the organisation has no blobs"},
-    "record floor": {"that it is missing, if no version is forgotten"},
+    "record floor": {
+        "that it is missing, if no version is forgotten",
+        "that it names fewer freed versions than were freed, until the next maintenance",
+    },
     "record version": {"that the newest versions are missing"},
     "dead message": {"wrong content that can be decoded", MISSING},
 }

@@ -345,7 +345,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B367",
-        (Edit(f"{SOURCES}ingest.py", "except msgspec.DecodeError:", "except ZeroDivisionError:"),),
+        (Edit(f"{SOURCES}ingest.py", "except (msgspec.DecodeError, RecursionError):", "except ZeroDivisionError:"),),
         (f"{TESTS}test_letters.py::test_a_foreign_letter_of_a_source_stops_no_scan_redrive_or_rename",),
     ),
     Removal(
@@ -384,7 +384,9 @@ REMOVALS: tuple[Removal, ...] = (
                 "        checkpoint = _checkpoint(records, source)\n        try:\n",
             ),
             Edit(
-                f"{SOURCES}sources.py", "except msgspec.DecodeError as exc:", "except msgspec.ValidationError as exc:"
+                f"{SOURCES}sources.py",
+                "except (msgspec.DecodeError, RecursionError) as exc:",
+                "except msgspec.ValidationError as exc:",
             ),
         ),
         (

@@ -329,4 +329,33 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         IN_NODE,
     ),
+    Removal(
+        "B920",
+        (
+            Edit(
+                "src/stratalog/client/live.py",
+                "        except (msgspec.DecodeError, RecursionError) as exc:\n",
+                "        except msgspec.DecodeError as exc:\n",
+            ),
+        ),
+        ("tests/client/test_live.py::test_a_message_that_does_not_decode_ends_the_connection_and_logs_nothing",),
+        raises=("RecursionError",),
+    ),
+    Removal(
+        "B920",
+        (
+            Edit(
+                "src/stratalog/worker/messages.py",
+                "        return _decode_envelope(message[1:])\n"
+                "    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:\n",
+                "        return _decode_envelope(message[1:])\n"
+                "    except (msgspec.DecodeError, UnicodeDecodeError) as exc:\n",
+            ),
+        ),
+        (
+            "tests/test_deep_nesting.py::test_each_handler_of_a_text_that_does_not_decode_handles_deep_nesting_too",
+            "tests/test_deep_nesting.py::test_a_stored_body_that_is_nested_too_deeply_is_corrupt",
+        ),
+        raises=("RecursionError",),
+    ),
 )

@@ -22,6 +22,9 @@ UNDELETED = f"{REDACTIONS}::test_an_undeletion_that_races_with_a_redaction_raise
 BACKED_UP_FAMILY = "src/stratalog/backups/family.py"
 BACKED_UP_RECORDS = "src/stratalog/backups/records.py"
 COPY = "src/stratalog/maintenance/store_copy.py"
+FAMILY_COPY = "src/stratalog/maintenance/family_copy.py"
+DAMAGED_LISTS = "tests/cli/test_damaged_lists.py"
+DAMAGED_COPY = "tests/maintenance/test_damaged_copy.py"
 PRUNE = "src/stratalog/backups/prune.py"
 RACES = "tests/backups/test_prune_races.py"
 RAISED = "                raise\n"
@@ -42,33 +45,39 @@ FLOOR_BEFORE = """\
 REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B449",
-        (Edit(COPY, "if standing.get(segment.sort) != segment or not self", "if not self"),),
+        (Edit(FAMILY_COPY, "                or standing.get(segment.sort) != segment.item\n", ""),),
         (ERASED,),
     ),
     Removal("B449", (Edit(REDACTION, FLOOR_PUT, "]"),), (ERASED,)),
     Removal(
         "B449",
-        (Edit(COPY, FLOOR_AFTER, FLOOR_BEFORE),),
+        (Edit(COPY, FLOOR_AFTER, FLOOR_BEFORE), Edit(COPY, " or self._position.is_resumed:\n", ":\n")),
         (f"{COPYING}::test_a_killed_copy_of_a_redaction_is_resumed",),
     ),
     Removal(
         "B449",
-        (Edit("src/stratalog/maintenance/copy_check.py", " or floors[0] != floors[1]:", ":"),),
+        (
+            Edit(
+                "src/stratalog/maintenance/copy_check.py",
+                " or floor != read_floor(target.index, Name(organisation, id)):",
+                ":",
+            ),
+        ),
         (f"{COPYING}::test_the_check_of_a_copy_reports_a_record_redacted_during_the_copy",),
     ),
     Removal(
         "B450",
-        (Edit(COPY, '_continues(there, last) if there else required(ours, "m")', "there == last"),),
+        (Edit(FAMILY_COPY, 'continues(there, last) if there else required(segment, "m")', "there == last"),),
         (NEWEST,),
     ),
     Removal(
         "B450",
-        (Edit(COPY, "not (there is None or _continues(there, standing))", "there not in (standing, None)"),),
+        (Edit(COPY, "not (there is None or continues(there, standing))", "there not in (standing, None)"),),
         (NEWEST,),
     ),
     Removal(
         "B451",
-        (Edit(COPY, "if theirs is not None and not _succeeds(ours, theirs):", "if False:"),),
+        (Edit(COPY, "if theirs is not None and not succeeds(ours, theirs):", "if False:"),),
         (ITSELF,),
     ),
     Removal(
@@ -236,8 +245,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/backups.py",
-                "    require_name(index, organisation, log)  # an unknown log must not make a store\n",
-                "",
+                "    restorable_log(cut, organisation, log, new_name or log)  #",
+                "    pass  #",
             ),
         ),
         (f"{CLI_BACKUPS}::test_a_restore_of_a_log_that_the_backup_does_not_have_makes_no_store",),
@@ -274,5 +283,224 @@ REMOVALS: tuple[Removal, ...] = (
         "B862",
         (Edit("src/stratalog/cli/backups.py", '= "damaged in the store"', '= "not backed up"'),),
         (f"{CLI_BACKUPS}::test_a_part_that_a_backup_made_anew_is_damaged_in_the_store_and_not_missing_in_the_backup",),
+    ),
+    Removal(
+        "B917",
+        (
+            Edit(
+                "src/stratalog/maintenance/mirror.py",
+                "        for listed in list_checked(self.source.index, partition, after=after, before=before):\n",
+                "        query = self.source.index.query(partition, after=after, before=before)\n"
+                "        for listed in (ListedItem(item.sort, item) for item in query):\n",
+            ),
+        ),
+        (f"{DAMAGED_COPY}::test_a_copy_of_a_log_with_a_damaged_entry_has_all_other_entries",),
+    ),
+    Removal(
+        "B917",
+        (Edit(COPY, '                self._fail(f"{organisation}/{id}", exc)\n', "                raise\n"),),
+        (
+            f"{DAMAGED_COPY}::test_a_copy_names_each_item_that_cannot_be_decoded_and_copies_what_the_source_can_read",
+            f"{DAMAGED_COPY}::test_a_copy_names_each_item_that_lacks_an_attribute_and_copies_what_the_source_can_read",
+        ),
+    ),
+    Removal(
+        "B917",
+        (Edit(FAMILY_COPY, "        return log.error is None\n", "        return True\n"),),
+        (f"{DAMAGED_COPY}::test_a_log_with_a_damaged_newest_entry_has_no_name_in_the_copy",),
+    ),
+    Removal(
+        "B917",
+        (
+            Edit(
+                FAMILY_COPY,
+                "        if record is not None and not record.deleted_ms:\n            for prefix, depth",
+                "        if record is None:\n            for prefix, depth",
+            ),
+        ),
+        (f"{DAMAGED_COPY}::test_a_log_whose_family_lost_its_item_is_copied_and_the_item_is_named",),
+        raises=("Conflict", "NotFound"),
+    ),
+    Removal(
+        "B917",
+        (
+            Edit(
+                COPY,
+                "                if record is None or record.deleted_ms:\n                    self._require_unlisted",
+                "                if record is not None and record.deleted_ms:\n"
+                "                    self._require_unlisted",
+            ),
+        ),
+        (f"{DAMAGED_COPY}::test_a_listed_log_without_a_name_record_does_not_stop_a_copy",),
+        raises=("NotFound",),
+    ),
+    Removal(
+        "B917",
+        (Edit(COPY, " or self._position.is_resumed:\n", ":\n"), Edit(FAMILY_COPY, "self._is_resumed\n", "False\n")),
+        (f"{DAMAGED_COPY}::test_a_copy_names_each_item_that_cannot_be_decoded_and_copies_what_the_source_can_read",),
+    ),
+    Removal(
+        "B917",
+        (
+            Edit(
+                "src/stratalog/maintenance/mirror.py",
+                "        if listed.item is not None and not (is_there",
+                "        if listed.item is None:\n            yield Delete(partition, listed.sort)\n"
+                "        elif not (is_there",
+            ),
+        ),
+        (f"{DAMAGED_COPY}::test_an_item_that_an_earlier_copy_copied_stays_if_the_source_cannot_decode_it",),
+    ),
+    Removal(
+        "B917",
+        (
+            Edit(
+                FAMILY_COPY,
+                "        except Corrupt as exc:\n            self.leave_out(log.organisation, log.name, exc)\n"
+                "            return False\n",
+                "        except NotFound:\n            return False\n",
+            ),
+        ),
+        (
+            "tests/backups/test_backup.py::test_a_restoration_names_the_logs_and_records_whose_items_are_lost_and_restores_the_rest",
+        ),
+    ),
+    Removal(
+        "B918",
+        (
+            Edit(
+                "src/stratalog/backups/backup.py",
+                "self._catalogue.list_sound(self._index, ORGANISATIONS_PARTITION, is_made_anew=True)",
+                "list_items(self._index, ORGANISATIONS_PARTITION)",
+            ),
+        ),
+        ("tests/backups/test_damaged_items.py::test_a_damaged_line_of_an_organisation_is_a_failure_and_made_anew",),
+    ),
+    Removal(
+        "B921",
+        (
+            Edit(
+                "src/stratalog/log/listed_items.py",
+                "            if not isinstance(sort, str):\n",
+                "            if not isinstance(sort, str) or isinstance(exc, DamagedKey):\n",
+            ),
+        ),
+        (
+            "tests/backends/test_sqlite.py::test_a_listing_names_an_item_with_a_damaged_sort_key_and_has_all_others",
+            "tests/maintenance/test_damaged_sort_keys.py::test_each_tool_names_the_damaged_key_of_each_item_and_works_on",
+        ),
+    ),
+    Removal(
+        "B921",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite.py",
+                "            except Corrupt:\n                return self._read_damaged",
+                "            except ZeroDivisionError:\n                return self._read_damaged",
+            ),
+        ),
+        (
+            "tests/maintenance/test_damaged_sort_keys.py::test_a_verification_names_an_entry_with_a_damaged_key_and_reads_the_others",
+        ),
+        raises=("Corrupt",),
+    ),
+    Removal(
+        "B921",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_blobs.py",
+                "        return self._page_of_damaged(prefix, after, rows_max)\n",
+                '        raise Corrupt("a key is damaged")\n',
+            ),
+        ),
+        ("tests/backends/test_sqlite_blobs.py::test_a_list_has_each_blob_but_those_with_a_damaged_key",),
+        raises=("Corrupt",),
+    ),
+    Removal(
+        "B922",
+        (
+            Edit(
+                "src/stratalog/cli/backups.py",
+                "    restorable_log(cut, organisation, log, new_name or log)  #",
+                "    require_name(index, organisation, log)  #",
+            ),
+        ),
+        ("tests/cli/test_backups.py::test_a_restore_of_a_log_that_cannot_be_restored_makes_no_store",),
+    ),
+    Removal(
+        "B923",
+        (
+            Edit(
+                "apps/table/src/stratalog_table/commands.py",
+                "    if end is not None and first >= end:\n",
+                '    if end is not None and first > f"{end}0":\n',
+            ),
+        ),
+        ("apps/table/tests/test_cli.py::test_rows_are_ingested_maintained_and_scanned",),
+    ),
+    Removal(
+        "B924",
+        (
+            Edit(
+                "src/stratalog/folders.py",
+                'return {} if owner == user else {"owner": _user_name(owner), "user": _user_name(user)}',
+                "return {}",
+            ),
+        ),
+        ("tests/backends/test_moved_files.py::test_an_error_of_permission_names_the_owner_if_this_is_another_user",),
+    ),
+    Removal(
+        "B927",
+        (Edit(BACKED_UP_FAMILY, "            raise _Moved((log.prefix, log.head.segment))  #", "            pass  #"),),
+        ("tests/backups/test_damaged_items.py::test_a_log_that_lost_the_record_of_its_current_segment_is_a_failure",),
+    ),
+    Removal(
+        "B927",
+        (
+            Edit(
+                FAMILY_COPY,
+                "            segments = (*segments, ListedItem(number(current), None))\n",
+                "            pass\n",
+            ),
+        ),
+        (
+            f"{DAMAGED_COPY}::test_a_log_that_lost_the_record_of_its_current_segment_is_copied_whole_and_the_record_is_named",
+        ),
+        raises=("Conflict",),
+    ),
+    Removal(
+        "B928",
+        (
+            Edit(
+                "src/stratalog/maintenance/checked_items.py",
+                "    for line in map(_checked, list_lines(index, organisation, shelf, after=after)):\n",
+                "    for line in list_lines(index, organisation, shelf, after=after):\n"
+                "        if line.fault:\n            raise Corrupt(line.fault)\n",
+            ),
+        ),
+        (f"{DAMAGED_LISTS}::test_a_list_names_a_damaged_line_of_the_directory",),
+    ),
+    Removal(
+        "B928",
+        (
+            Edit(
+                "src/stratalog/cli/stores.py",
+                '                fail(f"{organisation}/{name}", exc)\n',
+                "                raise\n",
+            ),
+            Edit("src/stratalog/cli/records.py", "            fail(name, exc)\n", "            raise\n"),
+        ),
+        (f"{DAMAGED_LISTS}::test_a_list_names_a_damaged_log_or_record",),
+    ),
+    Removal(
+        "B928",
+        (
+            Edit(
+                "src/stratalog/cli/session.py",
+                "            if rows:\n                print_table([*head, *rows], right=right)\n            raise\n",
+                "            raise\n",
+            ),
+        ),
+        (f"{DAMAGED_LISTS}::test_a_list_of_versions_has_the_rows_before_a_damaged_version",),
     ),
 )

@@ -65,9 +65,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B468",
         (
             Edit(
-                "src/stratalog/backups/writer.py",
-                "            yield ListedItem(listed.sort, None if fault else listed.item, fault)\n",
-                "            yield listed\n",
+                "src/stratalog/maintenance/checked_items.py",
+                "    return ListedItem(listed.sort, None, fault) if fault else listed\n",
+                "    return ListedItem(listed.sort, listed.item, fault) if fault else listed\n",
             ),
         ),
         (
@@ -109,7 +109,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '    except ZeroDivisionError as exc:\n        raise Corrupt("an item lacks',
             ),
         ),
-        ("tests/maintenance/test_copying.py::test_a_copy_of_a_source_with_a_damaged_item_raises_corrupt",),
+        (f"{BACKED_UP}::test_a_damaged_version_or_segment_is_a_failure_and_the_rest_is_backed_up",),
     ),
     Removal(
         "B497",
@@ -440,8 +440,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/copy_check.py",
-                'fail(f"{organisation}/{name}", exc)',
-                "raise",
+                "            content = _content_of(ours, version)\n        except Corrupt as exc:\n",
+                "            content = _content_of(ours, version)\n        except ZeroDivisionError as exc:\n",
             ),
         ),
         (
@@ -495,7 +495,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B850",
-        (Edit("src/stratalog/backends/sqlite.py", 'statement.replace("body", BODY_OR_TYPE)', "statement"),),
+        (Edit("src/stratalog/backends/sqlite.py", 'typeof(sort), {BODY_OR_TYPE}"', 'typeof(sort), body"'),),
         (BODY_TYPES,),
     ),
     Removal(
@@ -508,8 +508,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/sqlite.py",
-                "    except UnicodeDecodeError:\n",
-                "    except ZeroDivisionError:\n",
+                "    except UnicodeDecodeError:\n        rows = connection",
+                "    except ZeroDivisionError:\n        rows = connection",
             ),
         ),
         (BODY_TYPES,),

@@ -17,6 +17,7 @@ FILES = "src/stratalog/backends/files.py"
 READ = "tests/log/test_read.py"
 FORKS = "tests/documents/test_forks.py"
 COPY = "src/stratalog/maintenance/store_copy.py"
+FAMILY_COPY = "src/stratalog/maintenance/family_copy.py"
 VERIFICATION = "tests/maintenance/test_verification.py"
 RESTORED = "tests/backups/test_restored_log.py"
 COPYING = "tests/maintenance/test_copying.py"
@@ -275,7 +276,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B628",
         (
             Edit(
-                COPY,
+                FAMILY_COPY,
                 "            self._mirror.items(entries_partition(log.prefix, parse_number(sort)), ())  #",
                 "            pass  #",
             ),
@@ -284,7 +285,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B629",
-        (Edit(COPY, "theirs is None or theirs.deleted_ms or (ours", "theirs is None or (ours"),),
+        (Edit(FAMILY_COPY, "theirs is None or theirs.deleted_ms or (ours", "theirs is None or (ours"),),
         (f"{COPYING}::test_another_log_of_a_name_is_copied_after_the_earlier_log_is_deleted_in_the_target",),
         raises=("Conflict",),
     ),
@@ -333,9 +334,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B634",
         (
             Edit(
-                COPY,
-                'if not (_continues(there, last) if there else required(ours, "m")):',
-                "if there is None or not _continues(there, last):",
+                FAMILY_COPY,
+                'if not (continues(there, last) if there else required(segment, "m")):',
+                "if there is None or not continues(there, last):",
             ),
         ),
         (

@@ -829,4 +829,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{WEB}/retitle.js", "        if (document.activeElement !== input) end();\n", ""),),
         (story("aTitleFieldThatTheUserLeavesDuringAFailingSaveCloses"),),
     ),
+    Removal(
+        "B925",
+        (
+            Edit(
+                "examples/colleagues.py",
+                "            if is_missing(exc):\n",
+                "            if not is_missing(exc):\n",
+            ),
+        ),
+        ("tests/test_demo.py::test_a_simulated_colleague_of_a_deleted_sheet_stops",),
+    ),
 )

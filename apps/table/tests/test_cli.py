@@ -72,6 +72,8 @@ def test_rows_are_ingested_maintained_and_scanned(run: Run, tmp_path: Path) -> N
     assert [one["from"] for one in shown][2] == 500
     assert "500" in run("show", "acme/events")
     assert run("scan", "acme/events", "--from", "14", "--to", "15") == '{"id":14,"name":"n2"}\n'
+    for end in ("14", "13"):
+        assert "the range is empty" in run("scan", "acme/events", "--from", "14", "--to", end, code=2)
     assert run("scan", "acme/events", "--output", "found.parquet") == "1,000 rows in found.parquet\n"
     assert sorted(pq.read_table("found.parquet").column("id").to_pylist()) == list(range(1000))
     assert run("jobs", "acme/events").count("committed") == 6

@@ -258,7 +258,7 @@ def _read(reply: Reply, decoder: msgspec.json.Decoder[T]) -> DynamoAnswer[T]:
         return DynamoAnswer(Kind.DONE, decoder.decode(reply.body)) if reply.status == 200 else _refusal(reply)
     except msgspec.ValidationError as exc:
         raise Corrupt("the index holds an item that Stratalog did not write", reason=str(exc)) from exc
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         return DynamoAnswer(Kind.LOST, message=f"the response is incomplete: {exc}")
 
 

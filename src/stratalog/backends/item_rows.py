@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from stratalog.errors import Corrupt, Invalid
+from stratalog.ports.damaged_keys import DamagedKey, KeyPosition
 from stratalog.ports.index import Absent, Check, Equals, Item, Put, Write, check_blobs, check_commit, small_bytes
 
 __all__ = [
@@ -55,14 +56,14 @@ def pages(
 ) -> Iterator[list[Item]]:
     """Yield the items of a query by pages. Each page has up to twice as many rows as the page before it.
 
-    `_next_rows_max` limits the rows of a page. Raises Corrupt.
+    `_next_rows_max` limits the rows of a page. Raises Corrupt, and DamagedKey for a sort key that is no text.
     """
     left = limit
     rows_max = QUERY_ROWS_FIRST
     while left is None or left > 0:
         wanted = rows_max if left is None else min(left, rows_max)
         rows = read(after, before, wanted)
-        yield from _decoded(partition, rows)
+        yield from _decoded(partition, rows, before if reverse else after)
         if len(rows) < wanted:
             return
         after, before = (after, rows[-1][0]) if reverse else (rows[-1][0], before)
@@ -155,13 +156,13 @@ def _hash_pair(check: Check) -> bytes:
     return pair if len(pair) == CHECKED_PAIR_BYTES else b""
 
 
-def _decoded(partition: str, rows: Sequence[tuple[str, bytes]]) -> Iterator[list[Item]]:
-    """Yield the items of a page. If an item does not decode, yield the items before it, then raise Corrupt.
+def _decoded(partition: str, rows: Sequence[tuple[Any, bytes]], bound: str | None) -> Iterator[list[Item]]:
+    """Yield the items of a page that begins after ``bound``. At a damaged item, yield the items before it, then raise.
 
-    A sort key may have another type than text, because SQLite stores a value of any type in any column. SQLite orders
-    values of other types before or after all text. So if the first and the last sort key are text, all are.
+    A sort key may have another type than text, because SQLite stores a value of any type in any column. In place of a
+    text that is not UTF-8 the caller passes its bytes.
     """
-    if not rows or type(rows[0][0]) is type(rows[-1][0]) is str:
+    if not rows or all(type(sort) is str for sort, _ in rows):
         try:
             yield [Item(partition, sort, _decode_attributes(body)) for sort, body in rows]
             return
@@ -169,8 +170,9 @@ def _decoded(partition: str, rows: Sequence[tuple[str, bytes]]) -> Iterator[list
             pass
     for sort, body in rows:
         if type(sort) is not str:
-            raise Corrupt("the sort key of an item is not text", partition=partition, key=repr(sort))
+            raise DamagedKey(partition, sort, KeyPosition.after_damage(bound))
         yield [item_of(partition, sort, body)]
+        bound = sort
 
 
 def item_of(partition: str, sort: str, body: bytes) -> Item:

@@ -115,12 +115,14 @@ class MeteredIndex:
 class MeteredBlobs:
     """Blobs that count the requests that S3 would bill for a bucket with versioning.
 
-    The size of a put or get is counted after compression.
+    The size of a put or get is counted after compression. With ``retains_freed`` a delete counts the copy of the blob
+    too, as with `freed=retain` in the store's URL. The template of `deploy/aws` has that option.
     """
 
-    def __init__(self, blobs: Blobs, meter: Meter) -> None:
+    def __init__(self, blobs: Blobs, meter: Meter, *, retains_freed: bool = True) -> None:
         self.meter = meter
         self._blobs = blobs
+        self._retains_freed = retains_freed
         self._versioning_checked = False
 
     def put(self, key: str, body: bytes) -> None:
@@ -153,6 +155,8 @@ class MeteredBlobs:
         self._count_versioning_check()
         self._count("ListObjectVersions")
         if stood and removed:
+            if self._retains_freed:
+                self._count("CopyObject")
             self._count("DeleteObject")
         return removed
 

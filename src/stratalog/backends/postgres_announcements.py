@@ -117,7 +117,7 @@ class PostgresAnnouncements:
         while not self._closed:
             for notify in connection.notifies(timeout=0):
                 # Ignore a message of another form: any program may use the channel.
-                with suppress(msgspec.DecodeError):
+                with suppress(msgspec.DecodeError, RecursionError):
                     own, organisation, name = msgspec.json.decode(notify.payload, type=tuple[str, str, str])
                     if own != self._own:
                         heard(organisation, name)

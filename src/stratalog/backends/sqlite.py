@@ -21,6 +21,7 @@ from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.folders import absolute_path
 from stratalog.limits import BLOB_ROW_BYTES_MAX
 from stratalog.ports.blobs import Blobs
+from stratalog.ports.damaged_keys import KeyPosition
 from stratalog.ports.index import NO_BLOBS, Delete, Item, Put, Write, holds
 
 __all__ = ["SqliteDatabase", "SqliteIndex"]
@@ -30,11 +31,16 @@ REPLACE = "INSERT OR REPLACE INTO items VALUES (?, ?, ?)"
 DELETE = "DELETE FROM items WHERE partition = ? AND sort = ?"
 PAGES = page_statements("?")
 
-# A damaged body may be text that is not UTF-8, which cannot be read. These statements read the type of a damaged body
-# in its place, so the item does not decode. They are slower.
+# A damaged body or sort key may be text that is not UTF-8, which cannot be read. These statements read the type of a
+# damaged body in its place, so the item does not decode, and the bytes of a sort key. They are slower. The last
+# parameter of a page is the number of rows to skip.
 BODY_OR_TYPE = "CASE typeof(body) WHEN 'blob' THEN body ELSE typeof(body) END"
 GET_OF_DAMAGED = GET.replace("body", BODY_OR_TYPE)
-PAGES_OF_DAMAGED = {case: statement.replace("body", BODY_OR_TYPE) for case, statement in PAGES.items()}
+PAGES_OF_DAMAGED = {
+    case: statement.replace("SELECT sort, body", f"SELECT CAST(sort AS BLOB), typeof(sort), {BODY_OR_TYPE}")
+    + " OFFSET ?"
+    for case, statement in PAGES.items()
+}
 
 
 class SqliteDatabase:
@@ -115,14 +121,29 @@ class SqliteIndex:
         consistent: bool = True,
     ) -> Iterator[Item]:
         def read(after: str | None, before: str | None, rows_max: int) -> list[Any]:
+            if isinstance(before if reverse else after, KeyPosition):
+                return self._read_damaged(partition, after, before, reverse, rows_max)
             bounds = [bound for bound in (after, before) if bound is not None]
             case = (after is not None, before is not None, reverse)
             try:
                 return self._file.read(PAGES[case], (partition, *bounds, rows_max))
             except Corrupt:
-                return self._file.read(PAGES_OF_DAMAGED[case], (partition, *bounds, rows_max))
+                return self._read_damaged(partition, after, before, reverse, rows_max)
 
         return chain.from_iterable(pages(read, partition, after, before, reverse, limit))
+
+    def _read_damaged(
+        self, partition: str, after: str | None, before: str | None, reverse: bool, rows_max: int
+    ) -> list[tuple[Any, Any]]:
+        """Return a page with the bytes of each sort key that is not text in UTF-8."""
+        start, skipped = before if reverse else after, 0
+        if isinstance(start, KeyPosition):
+            skipped, start = start.skipped, start.bound
+        after, before = (after, start) if reverse else (start, before)
+        bounds = [bound for bound in (after, before) if bound is not None]
+        statement = PAGES_OF_DAMAGED[after is not None, before is not None, reverse]
+        rows = self._file.read(statement, (partition, *bounds, rows_max, skipped))
+        return [(_text_of(sort) if kind == "text" else sort, body) for sort, kind, body in rows]
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         bodies, rows = encoded_commit(writes, blobs, self.blob_bytes_max)
@@ -139,6 +160,14 @@ class SqliteIndex:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _text_of(sort: bytes) -> str | bytes:
+    """Return a sort key; its bytes if they are not UTF-8."""
+    try:
+        return sort.decode()
+    except UnicodeDecodeError:
+        return sort
 
 
 def _write_all(writes: Sequence[Write], bodies: Sequence[bytes], connection: apsw.Connection) -> None:

@@ -7,6 +7,7 @@ writes a short row instead of the body.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from stratalog.backends.row_blobs import BlobRow, is_intact, rows_bytes
 from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.backends.sqlite_tables import BLOB_INSERTS
 from stratalog.clock import Clock
+from stratalog.errors import Corrupt
 
 __all__ = ["SqliteBlobTable", "store_blobs"]
 
@@ -25,6 +27,7 @@ BODY_BYTES = "CASE typeof(body) WHEN 'blob' THEN body END"
 GET = f"SELECT {BODY_BYTES}, codec FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
 STAT = "SELECT bytes, modified_ms, stamp FROM blobs WHERE key = ?"
 PAGE = "SELECT key, bytes, modified_ms, stamp FROM blobs WHERE key >= ? AND key > ? ORDER BY key LIMIT ?"
+PAGE_OF_DAMAGED = PAGE.replace("SELECT key", "SELECT CAST(key AS BLOB), typeof(key)") + " OFFSET ?"
 STANDING = f"SELECT id, {BODY_BYTES}, codec FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
 RENEW = "UPDATE blobs SET modified_ms = ?, stamp = ? WHERE key = ?"
 REPAIR = "INSERT OR REPLACE INTO blob_bodies(id, body) VALUES (?, ?)"
@@ -49,7 +52,30 @@ class SqliteBlobTable:
         return rows[0] if rows else None
 
     def page(self, prefix: str, after: str, rows_max: int) -> Sequence[tuple[str, int, int, int]]:
-        return self._file.read(PAGE, (prefix, after, rows_max))
+        """Return the rows as `BlobTable.page` does, without those whose key is not text in UTF-8.
+
+        An item that refers to such a blob refers to a missing blob.
+        """
+        try:
+            rows = self._file.read(PAGE, (prefix, after, rows_max))
+            if all(type(row[0]) is str for row in rows):
+                return rows
+        except Corrupt:
+            pass
+        return self._page_of_damaged(prefix, after, rows_max)
+
+    def _page_of_damaged(self, prefix: str, after: str, rows_max: int) -> list[tuple[str, int, int, int]]:
+        sound: list[tuple[str, int, int, int]] = []
+        skipped = 0
+        while len(sound) < rows_max:
+            rows = self._file.read(PAGE_OF_DAMAGED, (prefix, after, rows_max, skipped))
+            skipped += len(rows)
+            for key, kind, *stat in rows:
+                with suppress(UnicodeDecodeError):
+                    sound += [(key.decode(), *stat)] if kind == "text" else []
+            if len(rows) < rows_max:
+                break
+        return sound
 
     def put(self, rows: Sequence[BlobRow]) -> None:
         self._file.write(partial(store_blobs, rows, self._clock), blobs=rows, blob_bytes=rows_bytes(rows))

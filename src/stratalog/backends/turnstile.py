@@ -17,6 +17,7 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
 from stratalog.clock import Clock
 from stratalog.errors import Unavailable
+from stratalog.folders import owner_details
 from stratalog.limits import TURN_WAIT_MS_MAX
 
 __all__ = ["Turnstile", "open_lock_file"]
@@ -195,7 +196,8 @@ def open_lock_file(path: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as exc:
-        raise Unavailable("the database's folder cannot be written", path=path, reason=str(exc)) from exc
+        details = owner_details(exc, path)
+        raise Unavailable("the database's folder cannot be written", path=path, reason=exc.strerror, **details) from exc
 
 
 def _try_lock(file: int) -> bool:

@@ -30,7 +30,7 @@ from stratalog.keys import (
     names_partition,
     split_prefix,
 )
-from stratalog.log.directory import LOGS, SHARDS, directory_put, list_organisations, name_line_put
+from stratalog.log.directory import LOGS, SHARDS, directory_put, name_line_put
 from stratalog.log.listed_items import list_items
 from stratalog.log.names import NameRecord, read_name
 from stratalog.maintenance.damage import item_key
@@ -149,7 +149,8 @@ class _Backup:
 
     def _organisations(self) -> list[str]:
         """Return the store's organisations. It is a failure if one of the base has content and is not listed."""
-        organisations = set(list_organisations(self._index))
+        lines = self._catalogue.list_sound(self._index, ORGANISATIONS_PARTITION, is_made_anew=True)
+        organisations = {line.sort for line in lines if line.position is None}
         for item in self._catalogue.base.query(ORGANISATIONS_PARTITION):
             if item.sort not in organisations and self._has_content(item.sort):
                 self._catalogue.fail(

@@ -62,7 +62,6 @@ class FamilyRead(msgspec.Struct):
 
     Another family may have the row of the same name, as it was before that deletion.
     """
-
     retained: set[str] = set()
     """The keys of the rows that this backup takes unchanged from its base, the earlier backup."""
 
@@ -200,6 +199,8 @@ class FamilyBackup:
                     raise _Moved((log.prefix, last + 1))
                 retained.append(segment)
                 last = _last_version(segment, following)
+        if log.head is not None and log.head.segment not in [parse_number(item.sort) for item in log.segments[-1:]]:
+            raise _Moved((log.prefix, log.head.segment))  # the record of the current segment
         self._put(read, segments_partition(log.prefix), retained)
         self._put(read, snapshots_partition(log.prefix), log.snapshots)
         self._put(read, checkpoints_partition(log.prefix), log.checkpoints)

@@ -34,12 +34,12 @@ def restore_store(
     compares the (version, hash) in a client's cookie with the restored log. So it finds out whether the log lost
     versions that the client has.
 
-    Damaged blobs do not end the restoration: they, and the damaged logs and records that the comparison finds, are the
+    Damaged blobs and items do not end the restoration: they, and the logs and records that cannot be read, are the
     report's failures. In that case the function calls ``require_backup``, which raises Conflict if the backup was
     pruned meanwhile: then the missing objects are no damage.
 
-    Raises Conflict if the target holds other data or another unfinished restoration. Raises Corrupt if the items in the
-    backup are damaged, or the backup was pruned meanwhile: `BackupRepository.reading` tells these apart.
+    Raises Conflict if the target holds other data or another unfinished restoration. Raises Corrupt if the catalogue of
+    the backup is damaged, or the backup was pruned meanwhile: `BackupRepository.reading` tells these apart.
     """
     mark = Item(COPY_PARTITION, RESTORE_SORT, {"n": name})
     standing = target.environment.index.get(COPY_PARTITION, RESTORE_SORT)

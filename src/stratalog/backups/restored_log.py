@@ -15,6 +15,7 @@ from stratalog.errors import ConditionFailed, Conflict, LimitExceeded
 from stratalog.keys import (
     deleted_partition,
     entries_partition,
+    escape,
     log_prefix,
     parse_number,
     segments_partition,
@@ -25,6 +26,7 @@ from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_put, name_line_put, organisation_put
 from stratalog.log.family_members import member_put, minimal_depths
 from stratalog.log.lifecycle import INCARNATION_CHARACTERS, open_log
+from stratalog.log.listed_items import ListedItem
 from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.sweep import UNNAMED
@@ -32,7 +34,7 @@ from stratalog.maintenance.mirror import Mirror
 from stratalog.ports.index import Absent, Attribute, Delete, Equals, Item, Write
 from stratalog.store import Store
 
-__all__ = ["restore_log"]
+__all__ = ["restorable_log", "restore_log"]
 
 
 def restore_log(
@@ -55,14 +57,25 @@ def restore_log(
     copied items. The sweep deletes these items and their blobs once `UNKNOWN_OWNER_SECONDS_MAX` and then the grace are
     over. After OutcomeUnknown the log may be restored.
     """
-    record = require_name(backup.environment.index, organisation, name)
-    if record.kind == "document" and record.redacted:
-        Document(open_log(backup.environment, organisation, name)).state()
+    record = restorable_log(backup, organisation, name, new_name)
     standing = read_name(target.environment.index, organisation, new_name)
     if standing is not None and not standing.deleted_ms:
         raise Conflict("the name is in use", organisation=organisation, log=new_name)
     with Mirror(backup.environment, target.environment, progress or (lambda count: None)) as mirror:
         return _Restoration(mirror, record, new_name).run(standing)
+
+
+def restorable_log(backup: Store, organisation: str, name: str, new_name: str) -> NameRecord:
+    """Return the name record of a log of ``backup`` that can be restored as ``new_name``.
+
+    Raises NotFound if the backup has no such log, Redacted if its document has no state at its last version, Corrupt if
+    the backup is damaged, and Invalid or LimitExceeded for a new name that no log can have.
+    """
+    record = require_name(backup.environment.index, organisation, name)
+    escape(new_name)
+    if record.kind == "document" and record.redacted:
+        Document(open_log(backup.environment, organisation, name)).state()
+    return record
 
 
 class _Restoration:
@@ -176,8 +189,9 @@ class _Restoration:
     def _copy(self, old: str, new: str) -> None:
         self._mirror.items(new, self._moved(old, new))
 
-    def _moved(self, old: str, new: str) -> Iterator[Item]:
-        return (Item(new, item.sort, item.attributes) for item in self._source.query(old))
+    def _moved(self, old: str, new: str) -> Iterator[ListedItem]:
+        for item in self._source.query(old):
+            yield ListedItem(item.sort, Item(new, item.sort, item.attributes))
 
     def _copy_blobs(self, owner: str) -> None:
         self._mirror.blobs(f"{self._record.owner}/", f"{owner}/")

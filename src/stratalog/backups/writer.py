@@ -24,8 +24,9 @@ from stratalog.codec import sha256
 from stratalog.errors import Corrupt, NotFound
 from stratalog.limits import BODY_PART_BYTES, DAMAGED_PARTS_NAMED_MAX
 from stratalog.log.bodies import BodyRef
-from stratalog.log.listed_items import ListedItem, list_items
-from stratalog.maintenance.damage import item_key, shape_fault
+from stratalog.log.listed_items import ListedItem
+from stratalog.maintenance.checked_items import list_checked
+from stratalog.maintenance.damage import item_key
 from stratalog.maintenance.mirror import missing
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.blobs_wrapper import BlobsWrapper
@@ -192,11 +193,10 @@ class BackupWriter:
 
         ``is_made_anew`` means that the caller makes a damaged item anew.
         """
-        for listed in list_items(index, partition):
-            fault = listed.fault if listed.item is None else shape_fault(listed.item)
-            if fault:
-                self.fail(item_key(partition, listed.sort), Corrupt.code, fault, is_complete=is_made_anew)
-            yield ListedItem(listed.sort, None if fault else listed.item, fault)
+        for listed in list_checked(index, partition):
+            if listed.fault:
+                self.fail(item_key(partition, listed.sort), Corrupt.code, listed.fault, is_complete=is_made_anew)
+            yield listed
 
     def flush(self) -> Root:
         """Write the rows that were put, and return the root of the catalogue with them."""

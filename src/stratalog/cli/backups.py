@@ -14,7 +14,7 @@ from stratalog.backups.format import BackupFailure, BackupManifest
 from stratalog.backups.prune import prune_backups
 from stratalog.backups.repository import BackupRepository
 from stratalog.backups.restore import names_without_state, restore_store
-from stratalog.backups.restored_log import restore_log
+from stratalog.backups.restored_log import restorable_log, restore_log
 from stratalog.backups.verification import verify_backup
 from stratalog.backups.view import BackupIndex, store_over
 from stratalog.cli.naming import milliseconds, split_name
@@ -239,7 +239,7 @@ def _restore_single(
         prefix = require_name(index, organisation, log).prefix
         index = CutIndex(source.environment, prefix=prefix, version=version)
     cut = store_over(index, repository, manifest)
-    require_name(index, organisation, log)  # an unknown log must not make a store
+    restorable_log(cut, organisation, log, new_name or log)  # a log that cannot be restored must not make a store
     with progress(f"restoring {name}", None) as step:
         made = restore_log(cut, organisation, log, session.open(create=True), new_name or log, step)
     head = session.open().log(organisation, made.name).head()

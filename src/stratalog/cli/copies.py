@@ -67,8 +67,7 @@ def copy(session: Session, source: str, target: str) -> None:
 
     An interrupted copy resumes, and a repeated copy writes only new data. At its end the command compares samples of
     every document, log and record in both stores. Damage in the source is named, the rest is copied, and the exit code
-    is 6. But an item of the index that cannot be decoded ends the copy. Write to only one of the two stores afterwards.
-    Queued pushes are not copied.
+    is 6. Write to only one of the two stores afterwards. Queued pushes are not copied.
     """
     if is_inside(target, source):
         reason = "the target must not be the source or a folder inside it; give another folder"

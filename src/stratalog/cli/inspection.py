@@ -257,7 +257,7 @@ def _read_finished(file: Path | None) -> list[FinishedHistory]:
         raise Invalid("not a file of verify --resume", path=file)
     try:
         finished = [_decode_finished(line) for line in lines]
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, RecursionError) as exc:
         raise Invalid("not a file of verify --resume", path=file, reason=str(exc)) from exc
     if cut:
         os.truncate(file, len(content) - len(cut))

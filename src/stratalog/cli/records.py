@@ -12,9 +12,14 @@ import click
 from stratalog.cli.files import output_file, standard_input, standard_output
 from stratalog.cli.naming import milliseconds, parse_arguments, split_name
 from stratalog.cli.output import dim, local_time, print_json, size_text
+from stratalog.cli.program import fail_for_damage
 from stratalog.cli.session import CommandGroup, Session, command, of_every_command
 from stratalog.clock import SystemClock, new_id
+from stratalog.errors import Corrupt, StratalogError
 from stratalog.limits import BODY_PART_BYTES
+from stratalog.log.directory import RECORDS
+from stratalog.maintenance.checked_items import listed_ids
+from stratalog.maintenance.collection import MaintenanceFailure
 from stratalog.records import Records, RecordVersion
 
 __all__ = ["COMMANDS"]
@@ -108,11 +113,26 @@ def get(session: Session, record: str, at: int | None, output: str | None) -> No
 @click.argument("organisation")
 @click.option("--after", metavar="RECORD", default="", help="Only records after this record.")
 def list_(session: Session, organisation: str, after: str) -> None:
-    """List an organisation's records, including deleted records."""
-    handle = session.open().records(organisation)
-    latest = ((f"{organisation}/{listing.id}", handle.stat(listing.id)) for listing in handle.list(after))
-    rows = ((_plain(name, version), [name, *_row(version)]) for name, version in latest)
+    """List an organisation's records, including deleted records.
+
+    Damaged records are named, the others are listed, and the exit code is 6.
+    """
+    handle, damaged = session.open().records(organisation), list[MaintenanceFailure]()
+    rows = ((_plain(name, version), [name, *_row(version)]) for name, version in _latest(handle, after, damaged))
     session.answer_list(rows, "no records", head=[["name", *HEAD]], right=[1])
+    fail_for_damage(damaged, "damaged", is_shown=True)
+
+
+def _latest(handle: Records, after: str, damaged: list[MaintenanceFailure]) -> Iterator[tuple[str, RecordVersion]]:
+    def fail(what: str, error: StratalogError) -> None:
+        damaged.append(MaintenanceFailure.of(what, error))
+
+    for id in listed_ids(handle.environment.index, handle.organisation, RECORDS, fail, after=after):
+        name = f"{handle.organisation}/{id}"
+        try:
+            yield name, handle.stat(id)
+        except Corrupt as exc:
+            fail(name, exc)
 
 
 @command("versions", example="stratalog records versions acme/report")

@@ -11,6 +11,7 @@ import click
 from stratalog.cli.naming import split_name
 from stratalog.cli.output import note, print_json, print_table
 from stratalog.documents import Document
+from stratalog.errors import StratalogError
 from stratalog.homes import shown_url
 from stratalog.log import LogSettings
 from stratalog.ports.meter import Meter
@@ -72,13 +73,21 @@ class Session:
         head: Sequence[Sequence[str]] = (),
         right: Sequence[int] = (),
     ) -> None:
-        """Print a list of (plain, row) pairs: JSON lines as they arrive, else one table, or ``nothing`` as a note."""
+        """Print a list of (plain, row) pairs: JSON lines as they arrive, else one table, or ``nothing`` as a note.
+
+        If an error ends the list, print the rows before it, then raise the error.
+        """
         rows = []
-        for plain, row in pairs:
-            if self.json:
-                print_json(plain)
-            else:
-                rows.append(row)
+        try:
+            for plain, row in pairs:
+                if self.json:
+                    print_json(plain)
+                else:
+                    rows.append(row)
+        except StratalogError:
+            if rows:
+                print_table([*head, *rows], right=right)
+            raise
         if rows:
             print_table([*head, *rows], right=right)
         elif not self.json:

@@ -8,10 +8,14 @@ from contextlib import suppress
 import click
 
 from stratalog.cli.output import local_time, note
+from stratalog.cli.program import fail_for_damage
 from stratalog.cli.session import Session, command
-from stratalog.errors import NotFound
+from stratalog.errors import Corrupt, NotFound, StratalogError
 from stratalog.homes import make_store, shown_url
 from stratalog.log import Log
+from stratalog.log.directory import LOGS
+from stratalog.maintenance.checked_items import listed_ids
+from stratalog.maintenance.collection import MaintenanceFailure
 from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
@@ -40,22 +44,34 @@ def init(session: Session, url: str | None) -> None:
     "--named", metavar="NAME", help="Only documents and logs of this name. Without ORGANISATION, in any organisation."
 )
 def list_(session: Session, organisation: str | None, named: str | None) -> None:
-    """List the documents and logs of an organisation, or of all organisations. `records list` lists records."""
-    store = session.open()
+    """List the documents and logs of an organisation, or of all organisations. `records list` lists records.
+
+    Damaged documents and logs are named, the others are listed, and the exit code is 6.
+    """
+    store, damaged = session.open(), list[MaintenanceFailure]()
     if named is not None:
         rows = _named_rows(store, named, organisation)
     else:
-        rows = _rows(store, [organisation] if organisation else store.organisations())
+        rows = _rows(store, [organisation] if organisation else store.organisations(), damaged)
     nothing = "no documents or logs; to create a document: stratalog create acme/budget"
     session.answer_list(rows, nothing, head=[["name", "kind", "version", "changed"]], right=[2])
+    fail_for_damage(damaged, "damaged", is_shown=True)
 
 
-def _rows(store: Store, organisations: Iterable[str]) -> Iterator[tuple[dict[str, object], list[str]]]:
+def _rows(
+    store: Store, organisations: Iterable[str], damaged: list[MaintenanceFailure]
+) -> Iterator[tuple[dict[str, object], list[str]]]:
+    def fail(what: str, error: StratalogError) -> None:
+        damaged.append(MaintenanceFailure.of(what, error))
+
     for organisation in organisations:
-        for line in store.list(organisation):
-            # A log that was deleted since it was listed has no row.
-            with suppress(NotFound):
-                yield _row(store.log(organisation, line.id))
+        for name in listed_ids(store.environment.index, organisation, LOGS, fail):
+            try:
+                yield _row(store.log(organisation, name))
+            except NotFound:
+                continue  # the log was deleted since it was listed
+            except Corrupt as exc:
+                fail(f"{organisation}/{name}", exc)
 
 
 def _named_rows(store: Store, name: str, organisation: str | None) -> Iterator[tuple[dict[str, object], list[str]]]:

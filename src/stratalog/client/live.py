@@ -39,6 +39,10 @@ class ServerAddress(msgspec.Struct, frozen=True):
     document: str = ""
 
 
+class _Malformed(Exception):
+    """The server's message does not decode."""
+
+
 class PokeListener:
     """Calls ``on_poke`` at every poke, and when the document was deleted.
 
@@ -66,7 +70,7 @@ class PokeListener:
             # The listener reports no errors of a connection, since pokes are hints and the client also pulls at
             # intervals.
             try:
-                with suppress(OSError, WebSocketException, TimeoutError, msgspec.DecodeError):
+                with suppress(OSError, WebSocketException, TimeoutError, _Malformed):
                     self._connect()
             except Exception:  # noqa: BLE001 - an error of the application must not end the thread
                 # Without this thread the client would receive no more pokes. The application's ``token`` may fail once
@@ -113,13 +117,16 @@ class PokeListener:
     def _receive(self, connection: ClientConnection, seconds: float, token: str) -> FromServer | None:
         """Return the next message; None for a message of an unknown type, which a newer server may send.
 
-        Raises TimeoutError after ``seconds``, ConnectionClosed at the end of the connection.
+        Raises _Malformed for a message that does not decode, TimeoutError after ``seconds``, ConnectionClosed at the
+        end of the connection.
         """
         try:
             message: FromServer = _decode(connection.recv(seconds))
             return message
         except msgspec.ValidationError:
             return None
+        except (msgspec.DecodeError, RecursionError) as exc:
+            raise _Malformed from exc
         except ConnectionClosed as exc:
             if exc.rcvd is not None and exc.rcvd.code == INVALID_TOKEN:
                 self._refused_token = token

@@ -68,5 +68,5 @@ def load_prices(path: Path | None = None) -> PriceList:
     try:
         text = path.read_bytes() if path else files("stratalog.costs").joinpath(NEWEST).read_bytes()
         return msgspec.json.decode(text, type=PriceList)
-    except (OSError, msgspec.DecodeError) as exc:
+    except (OSError, msgspec.DecodeError, RecursionError) as exc:
         raise Invalid("the list of prices cannot be read", path=path, reason=str(exc)) from exc

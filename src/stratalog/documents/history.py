@@ -246,14 +246,16 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
 
 def _applied_above(log: Log, newest: State, low: int, client: str, id: int) -> int | None:
     """Search the versions above ``low``. Makes a binary search over states, then scans the remaining entries."""
-    high, binding = newest.version, newest.binding(client)
+    # A collected client may begin anew. Its earlier mutations had the same numbers. Its first entry may be redacted.
+    high, binding, began = newest.version, newest.binding(client), newest.began_in(client)
 
     def is_same_and_reached(state: State) -> bool:
-        # A collected client may begin anew, in another group. Its earlier mutations had the same numbers.
         return _reached(state, client, id) and state.binding(client) == binding
 
+    if began > low:
+        low = began - 1
     # If the oldest state has the mutation, an entry at or below the floor applied it, and that entry may be gone.
-    if low > log.first and is_same_and_reached(load_state(log, newest.chunks, low)):
+    elif low > log.first and is_same_and_reached(load_state(log, newest.chunks, low)):
         raise VersionForgotten("the mutation was applied in a version that is no longer kept", client=client, id=id)
     while high - low > log.environment.settings.snapshot_entries_interval:
         middle = (low + high) // 2

@@ -176,6 +176,15 @@ class State:
         slot = self._reading(self.clients, BINDING + client)
         return _decode_binding(slot.value) if slot else None
 
+    def began_in(self, client: str) -> int:
+        """Return the version that committed the client's first mutation since it was last collected.
+
+        Return 0 for an unknown client, and for a client whose number a `resume` raised: no row has its first version.
+        """
+        slot = self._reading(self.clients, BINDING + client)
+        is_resumed = self._reading(self.clients, RESUMED + client) is not None
+        return slot.version if slot is not None and not is_resumed else 0
+
     def lost(self, client: str) -> Ranges:
         """Return the numbers of a client's mutations that were confirmed to it but are not in this history.
 

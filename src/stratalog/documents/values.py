@@ -114,7 +114,7 @@ def as_reference(stored: bytes) -> ValueReference | None:
         return None
     try:
         return _decode_reference(extension.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("a reference to a value cannot be decoded", reason=str(exc)) from exc
 
 
@@ -159,7 +159,7 @@ def _parts(encoded: bytes) -> dict[str, Any]:
     """Return the encoded value of each field of an encoded object, without decoding the values. Raises Corrupt."""
     try:
         return _decode_parts(encoded)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("bytes do not decode", reason=str(exc)) from exc
 
 

@@ -20,7 +20,7 @@ from stratalog.codec import sha256
 from stratalog.errors import Corrupt
 from stratalog.keys import ORGANISATIONS_PARTITION, directory_partition, id_sort, names_partition
 from stratalog.log.environment import Environment
-from stratalog.log.listed_items import list_items
+from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.ports.index import Attribute, Delete, Index, Item, Put
 from stratalog.ports.stored_attributes import Time, read_attributes
 
@@ -37,6 +37,7 @@ __all__ = [
     "line_partition",
     "list_directory",
     "list_ids",
+    "list_lines",
     "list_organisations",
     "name_delete",
     "name_line_put",
@@ -112,13 +113,17 @@ def is_listed(index: Index, organisation: str, shelf: str, id: str) -> bool:
 
 def list_ids(index: Index, organisation: str, shelf: str, *, after: str = "") -> Iterator[str]:
     """Yield the ids of a shelf that follow ``after``, also those of damaged lines, in UTF-8 order, by pages."""
+    return (listed.sort for listed in list_lines(index, organisation, shelf, after=after))
+
+
+def list_lines(index: Index, organisation: str, shelf: str, *, after: str = "") -> Iterator[ListedItem]:
+    """Yield the lines of a shelf whose ids follow ``after``, also damaged ones, in UTF-8 order of ids, by pages."""
     start = id_sort(after, "after") if after else None
     shards = [
         list_items(index, directory_partition(organisation, shelf, shard), after=start)
         for shard in range(SHARDS[shelf])
     ]
-    for listed in heapq.merge(*shards, key=lambda listed: listed.sort):
-        yield listed.sort
+    return heapq.merge(*shards, key=lambda listed: listed.sort)
 
 
 def organisation_put(organisation: str) -> Put:
@@ -145,7 +150,8 @@ def organisation_missing(environment: Environment, organisation: str) -> list[Pu
 def list_organisations(index: Index) -> Iterator[str]:
     """Yield the organisations that have ever stored something, in UTF-8 order of the ids."""
     for listed in list_items(index, ORGANISATIONS_PARTITION):
-        yield listed.sort
+        if listed.position is None:  # a damaged key is the id of no organisation
+            yield listed.sort
 
 
 class NameHolder(msgspec.Struct, frozen=True):

@@ -10,17 +10,28 @@ from collections.abc import Iterator
 import msgspec
 
 from stratalog.errors import Corrupt
+from stratalog.ports.damaged_keys import DamagedKey, KeyPosition
 from stratalog.ports.index import Index, Item
 
 __all__ = ["ListedItem", "list_items"]
 
 
 class ListedItem(msgspec.Struct, frozen=True):
-    """The sort key of an item, and the item. ``item`` is None if it cannot be decoded, and ``fault`` is the reason."""
+    """The sort key of an item, and the item. ``item`` is None if it cannot be decoded, and ``fault`` is the reason.
+
+    The sort key of an item whose key is damaged is a readable text. ``position`` is then the bound that continues the
+    listing.
+    """
 
     sort: str
     item: Item | None
     fault: str = ""
+    position: KeyPosition | None = None
+
+    @property
+    def bound(self) -> str:
+        """The bound of a listing of the items that follow."""
+        return self.sort if self.position is None else self.position
 
 
 def list_items(
@@ -51,6 +62,7 @@ def list_items(
             sort = exc.details.get("sort")
             if not isinstance(sort, str):
                 raise
-            after, before = (after, sort) if reverse else (sort, before)
+            listed = ListedItem(sort, None, exc.message, exc.position if isinstance(exc, DamagedKey) else None)
+            after, before = (after, listed.bound) if reverse else (listed.bound, before)
             left = None if left is None else left - 1
-            yield ListedItem(sort, None, exc.message)
+            yield listed

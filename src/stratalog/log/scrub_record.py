@@ -52,7 +52,7 @@ def load_scrub_record(environment: Environment) -> ScrubRecord:
         return ScrubRecord()
     try:
         return _decode(item.attributes["b"])  # type: ignore[arg-type]
-    except (KeyError, TypeError, msgspec.DecodeError, UnicodeDecodeError):
+    except (KeyError, TypeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ScrubRecord()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from stratalog.documents import Document, Rules
@@ -10,7 +10,10 @@ from stratalog.errors import Conflict, Corrupt, NotFound, Redacted, VersionForgo
 from stratalog.keys import RecordKey, failures_partition, names_partition
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.bodies import BodyRef, blob_addresses
-from stratalog.log.directory import LOGS, RECORDS, list_directory
+from stratalog.log.directory import LOGS, RECORDS, list_lines
+from stratalog.log.listed_items import ListedItem, list_items
+from stratalog.maintenance.checked_items import get_checked, list_checked
+from stratalog.maintenance.damage import shape_fault
 from stratalog.maintenance.mirror import Fail, raise_failure
 from stratalog.ports.index import required
 from stratalog.records import Records
@@ -25,7 +28,13 @@ MOVED = "the source was written to during the copy; stop its writers, and copy a
 
 
 def check_copy(
-    source: Environment, target: Environment, organisations: Sequence[str], fail: Fail = raise_failure
+    source: Environment,
+    target: Environment,
+    organisations: Sequence[str],
+    fail: Fail = raise_failure,
+    left_out: Collection[tuple[str, str, str]] = (),
+    *,
+    is_incomplete: bool = False,
 ) -> tuple[int, int]:
     """Compare every log and record by samples and return the numbers of logs and records. Writes nothing.
 
@@ -37,45 +46,78 @@ def check_copy(
     `stratalog verify` reads every version.
 
     Calls ``fail`` for each log or record that is damaged in the source. If ``fail`` returns, the check continues.
+    ``left_out`` are the organisation, shelf and id of the logs and records that are not compared. ``is_incomplete``
+    means that the copy left out damaged items: then ``fail`` is also called for each log that cannot be read in the
+    target only.
 
     Raises Conflict if the source was written to meanwhile, Corrupt if the two differ.
     """
     logs = records = 0
     for organisation in organisations:
-        for listing in _same(source, target, organisation, LOGS):
-            _check_log(source, target, organisation, listing, fail)
+        for listing in _same(source, target, organisation, LOGS, left_out):
+            _check_log(source, target, organisation, listing, fail, is_incomplete)
             logs += 1
-        for listing in _same(source, target, organisation, RECORDS):
+        for listing in _same(source, target, organisation, RECORDS, left_out):
             _check_record(source, target, organisation, listing, fail)
             records += 1
         _check_failures(source, target, organisation, fail)
     return logs, records
 
 
-def _same(source: Environment, target: Environment, organisation: str, shelf: str) -> Iterator[str]:
+def _same(
+    source: Environment,
+    target: Environment,
+    organisation: str,
+    shelf: str,
+    left_out: Collection[tuple[str, str, str]],
+) -> Iterator[str]:
     """Yield the ids of the logs, or of the records. Raises Conflict if the directories of the two stores differ."""
-    theirs = list_directory(target.index, organisation, shelf)
-    for ours in list_directory(source.index, organisation, shelf):
-        if next(theirs, None) != ours:
-            raise Conflict(MOVED, organisation=organisation, id=ours.id)
-        yield ours.id
-    if (other := next(theirs, None)) is not None:
-        raise Conflict(MOVED, organisation=organisation, id=other.id)
+
+    def lines(environment: Environment) -> Iterator[ListedItem]:
+        listed = list_lines(environment.index, organisation, shelf)
+        return (line for line in listed if (organisation, shelf, line.sort) not in left_out)
+
+    theirs = lines(target)
+    for ours in lines(source):
+        there = next(theirs, None)
+        is_sound = ours.item is not None and not shape_fault(ours.item)  # a damaged line is made anew in the target
+        if there is None or there.sort != ours.sort or (is_sound and there.item != ours.item):
+            raise Conflict(MOVED, organisation=organisation, id=ours.sort)
+        yield ours.sort
+    if (there := next(theirs, None)) is not None:
+        raise Conflict(MOVED, organisation=organisation, id=there.sort)
 
 
-def _check_log(source: Environment, target: Environment, organisation: str, name: str, fail: Fail) -> None:
-    ours, theirs = (open_log(environment, organisation, name) for environment in (source, target))
-    lines = [environment.index.get(names_partition(name), organisation) for environment in (source, target)]
-    if (ours.head().version, ours.record, lines[0]) != (theirs.head().version, theirs.record, lines[1]):
+def _check_log(
+    source: Environment, target: Environment, organisation: str, name: str, fail: Fail, is_incomplete: bool
+) -> None:
+    try:
+        ours = open_log(source, organisation, name)
+        head = ours.head().version
+        samples = _samples(source, ours)
+    except Corrupt as exc:
+        return fail(f"{organisation}/{name}", exc)
+    theirs = open_log(target, organisation, name)
+    lines = [get_checked(environment.index, names_partition(name), organisation) for environment in (source, target)]
+    is_same = lines[0] == lines[1] or lines[0].fault
+    if not is_same or (head, ours.record) != (theirs.head().version, theirs.record):
         raise Conflict(MOVED, organisation=organisation, log=name)
-    for version in _samples(source, ours):
+    for version in samples:
         try:
             content = _content_of(ours, version)
         except Corrupt as exc:
             fail(f"{organisation}/{name}", exc)
             continue
-        if content != _content_of(theirs, version):
+        try:
+            copied = _content_of(theirs, version)
+        except Corrupt as exc:
+            if not is_incomplete:
+                raise
+            fail(f"{organisation}/{name}", exc)
+            continue
+        if content != copied:
             raise Corrupt("a copied log differs from its source", organisation=organisation, log=name, version=version)
+    return None
 
 
 def _samples(environment: Environment, log: Log) -> list[int]:
@@ -101,13 +143,12 @@ def _content_of(log: Log, version: int) -> Any:
 
 def _check_record(source: Environment, target: Environment, organisation: str, id: str, fail: Fail) -> None:
     try:
-        ours = Records(source, organisation).stat(id)
+        ours, floor = Records(source, organisation).stat(id), read_floor(source.index, Name(organisation, id))
     except Corrupt as exc:
         fail(f"{organisation}/{id}", exc)
         return
     theirs = Records(target, organisation).stat(id)
-    floors = [read_floor(environment.index, Name(organisation, id)) for environment in (source, target)]
-    if ours.version != theirs.version or floors[0] != floors[1]:
+    if ours.version != theirs.version or floor != read_floor(target.index, Name(organisation, id)):
         raise Conflict(MOVED, organisation=organisation, record=id)
     if ours != theirs:
         raise Corrupt(
@@ -117,17 +158,22 @@ def _check_record(source: Environment, target: Environment, organisation: str, i
 
 
 def _check_failures(source: Environment, target: Environment, organisation: str, fail: Fail) -> None:
-    theirs = target.index.query(failures_partition(organisation))
-    for ours in source.index.query(failures_partition(organisation)):
-        there, key = next(theirs, None), RecordKey(ours.sort)
+    partition = failures_partition(organisation)
+    listed = list(list_checked(source.index, partition))
+    damaged = {line.sort for line in listed if line.fault}
+    sound = [line.item for line in listed if line.item is not None and not line.fault]
+    theirs = (line for line in list_items(target.index, partition) if line.sort not in damaged)
+    for ours in sound:
+        line, key = next(theirs, None), RecordKey(ours.sort)
+        there = None if line is None else line.item
         if there is None or (there.sort, required(there, "w")) != (ours.sort, required(ours, "w")):
             raise Conflict(MOVED, organisation=organisation, record=key)
         if there != ours:
             raise Corrupt("copied failures differ from their source", organisation=organisation, record=key)
         ref = decode_ref(there.attributes["x"]) if "x" in there.attributes else None
         _check_body(source, target, Name(organisation, key, key), ref, fail)
-    if (other := next(theirs, None)) is not None:
-        raise Conflict(MOVED, organisation=organisation, record=other.sort)
+    if (extra := next(theirs, None)) is not None:
+        raise Conflict(MOVED, organisation=organisation, record=extra.sort)
 
 
 def _check_body(source: Environment, target: Environment, name: Name, ref: BodyRef | None, fail: Fail) -> None:

@@ -40,6 +40,11 @@ class SavedPosition:
 
         self.start = Position(*(required(item, name) for name in "osi")) if item is not None else Position()
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the run has found damage until now."""
+        return bool(len(self._damages))
+
     def begin(self) -> None:
         """Save a position before all objects, unless an earlier run has saved one."""
         if not self.is_resumed:

@@ -15,14 +15,14 @@ from stratalog.errors import Closed, Corrupt, NotFound, OutcomeUnknown, Unavaila
 from stratalog.keys import NAME_SORT, name_partition
 from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log import Environment, Log, open_log
-from stratalog.log.directory import LOGS, RECORDS, is_listed, list_directory, list_organisations
+from stratalog.log.directory import LOGS, RECORDS, is_listed, list_directory, list_lines, list_organisations
 from stratalog.log.verification import ChainReport
 from stratalog.maintenance.damage import DamageList, StoredDamage, item_key
 from stratalog.maintenance.document_check import DocumentCheck
 from stratalog.maintenance.log_check import LogCheck
 from stratalog.maintenance.record_check import check_record
 from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex, ScratchFirst
-from stratalog.maintenance.store_check import blob_owners, check_organisation, check_queue, unlisted
+from stratalog.maintenance.store_check import Owner, blob_owners, check_organisation, check_queue, unlisted
 from stratalog.maintenance.verification import HistoryKind, HistoryName, check_history_upto, live_prefix
 from stratalog.ports.scratch import Scratch
 from stratalog.records.versions import Name
@@ -92,6 +92,8 @@ def inspect_store(store: Store) -> tuple[StoredDamage, ...]:
 def inspected_histories(store: Store) -> Iterator[HistoryName]:
     """Yield all listed logs and records, and live logs and records that have blobs but no directory line.
 
+    A damaged line lists its log or record too, unless its sort key is damaged.
+
     `blob_owners` does not find an unlisted record whose id is too long for a key, nor an unlisted fork.
     """
     with _recording(store, DamageList()) as (environment, _):
@@ -99,11 +101,18 @@ def inspected_histories(store: Store) -> Iterator[HistoryName]:
         shelves: tuple[tuple[HistoryKind, str], ...] = (("log", LOGS), ("record", RECORDS))
         for organisation in list_organisations(index):
             for kind, shelf in shelves:
-                for listing in list_directory(index, organisation, shelf):
-                    yield HistoryName(kind, organisation, listing.id)
+                for line in list_lines(store.environment.index, organisation, shelf):
+                    if line.position is None:
+                        yield HistoryName(kind, organisation, line.sort)
         for owner in blob_owners(environment):
-            if unlisted(environment, owner):
+            if unlisted(environment, owner) and not _has_line(store, owner):
                 yield HistoryName("record" if owner.kind == "record" else "log", owner.organisation, owner.id)
+
+
+def _has_line(store: Store, owner: Owner) -> bool:
+    """Return whether the directory lists the owner of blobs, also by a damaged line."""
+    shelf = RECORDS if owner.kind == "record" else LOGS
+    return is_listed(store.environment.index, owner.organisation, shelf, owner.id)
 
 
 def _in_both(first: tuple[StoredDamage, ...], second: tuple[StoredDamage, ...]) -> tuple[StoredDamage, ...]:

@@ -2,6 +2,9 @@
 
 An item has the same form on all backends, so a mirror copies items without decoding them. In a mirrored partition the
 mirror deletes the items that the source lacks. The source verifies each copied blob against the hash in the blob's key.
+
+A damaged item of the source does not stop a mirror. The mirror names it, leaves the item at that key in the target as
+it is, and copies the others.
 """
 
 from __future__ import annotations
@@ -16,6 +19,9 @@ from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, StratalogError, 
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import ListedItem, list_items
+from stratalog.maintenance.checked_items import get_checked, get_listed, list_checked
+from stratalog.maintenance.damage import item_key
 from stratalog.ports.index import Delete, Index, Item, Put, Write, item_bytes
 
 __all__ = ["Fail", "Mirror", "Written", "last_item", "missing", "raise_failure"]
@@ -26,7 +32,7 @@ WORKERS = 16
 
 
 Fail = Callable[[str, StratalogError], None]
-"""Called with a damaged part of the source, which is a blob, log or record, and its error."""
+"""Called with a damaged part of the source, which is a blob, item, log or record, and its error."""
 
 
 def raise_failure(what: str, error: StratalogError) -> NoReturn:
@@ -46,8 +52,9 @@ class Mirror:
     """Makes parts of ``target`` equal to parts of ``source``. No other process may write these parts meanwhile.
 
     ``report`` is called with the number of items or blobs just written. After a crash at any point, call the same
-    methods again: they write only the differences. ``fail`` is called with the key of a damaged blob of the source, and
-    its error. Unless ``fail`` raises the error, the mirror leaves the blob out. Use a mirror in a ``with`` statement.
+    methods again: they write only the differences. ``fail`` is called with the key of a damaged blob or item of the
+    source, and its error. Unless ``fail`` raises the error, the mirror leaves the blob or item out. Use a mirror in a
+    ``with`` statement.
     """
 
     def __init__(
@@ -70,10 +77,16 @@ class Mirror:
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
+    def read(self, partition: str, *, after: str | None = None, before: str | None = None) -> Iterator[ListedItem]:
+        """Yield the items of a partition of the source. Call ``fail`` for each damaged item, which is None."""
+        for listed in list_checked(self.source.index, partition, after=after, before=before):
+            self._check(partition, listed.sort, listed.fault)
+            yield listed
+
     def items(
         self,
         partition: str,
-        items: Iterable[Item] | None = None,
+        items: Iterable[ListedItem] | None = None,
         *,
         after: str | None = None,
         before: str | None = None,
@@ -81,37 +94,48 @@ class Mirror:
     ) -> None:
         """Mirror a partition, or its items between the sort keys ``after`` and ``before``.
 
-        ``items`` are the wanted items, in order; by default the mirror reads them from the source. The mirror makes the
-        last change, in order of key, after all others. So if source and target have the same last item, an earlier call
-        has finished. But the source may have changed another item since that call, for example by a redaction. The
-        mirror calls ``ahead`` with each batch of at most `COMMIT_WRITES_MAX` writes before it writes the batch.
+        ``items`` are the wanted items, in order; by default they are those of `read`. The mirror makes the last change,
+        in order of key, after all others. So if source and target have the same last item, an earlier call has
+        finished. But the source may have changed another item since that call, for example by a redaction. The mirror
+        calls ``ahead`` with each batch of at most `COMMIT_WRITES_MAX` writes before it writes the batch.
         """
-        wanted = self.source.index.query(partition, after=after, before=before) if items is None else items
-        standing = self.target.index.query(partition, after=after, before=before)
+        wanted = self.read(partition, after=after, before=before) if items is None else items
+        standing = list_items(self.target.index, partition, after=after, before=before)
         for writes in _batches(_differences(partition, wanted, standing)):
             if ahead is not None:
                 ahead(writes)
             self._write(writes)
 
-    def item(self, partition: str, sort: str) -> None:
-        """Copy one item. If the source lacks it, delete it in the target."""
-        self.put(partition, sort, self.source.index.get(partition, sort))
+    def item(self, partition: str, sort: str, anew: Callable[[], Item | None] = lambda: None) -> None:
+        """Copy one item. If the source lacks it, delete it in the target.
+
+        In place of a damaged item the mirror writes the item that ``anew`` returns, if any.
+        """
+        listed = get_checked(self.source.index, partition, sort)
+        self._check(partition, sort, listed.fault)
+        item = anew() if listed.fault else listed.item
+        if item is not None or not listed.fault:
+            self.put(partition, sort, item)
 
     def put(self, partition: str, sort: str, item: Item | None) -> None:
         """Write one item. If ``item`` is None, delete the target's item."""
-        standing = self.target.index.get(partition, sort)
-        if item is None and standing is not None:
+        standing = get_listed(self.target.index, partition, sort)
+        if item is not None:
+            if standing.item != item:
+                self._write([Put(item)])
+        elif standing.item is not None or standing.fault:
             self._write([Delete(partition, sort)])
-        elif item is not None and standing != item:
-            self._write([Put(item)])
 
     def is_complete(self, partition: str, before: str | None = None) -> bool:
         """Return whether the target's last item equals the source's last item below ``before``. See `items`.
 
-        Return False if the source has no such item.
+        Return False if the source has no such item, or one of the two cannot be decoded.
         """
-        ours = last_item(self.source.index, partition, before)
-        return ours is not None and ours == last_item(self.target.index, partition)
+        try:
+            ours = last_item(self.source.index, partition, before)
+            return ours is not None and ours == last_item(self.target.index, partition)
+        except Corrupt:
+            return False
 
     def blobs(self, prefix: str, target_prefix: str = "") -> None:
         """Copy the blobs under the prefix, except those that the target has. Other blobs of the target stay.
@@ -125,6 +149,10 @@ class Mirror:
             source_keys = [prefix + key.removeprefix(there) for key in keys]
             self.written.blobs += sum(self._pool.map(self._copy_blob, source_keys, keys))
             self._report(len(keys))
+
+    def _check(self, partition: str, sort: str, fault: str) -> None:
+        if fault:
+            self._fail(item_key(partition, sort), Corrupt(fault, partition=partition, sort=sort))
 
     def _copy_blob(self, source_key: str, key: str) -> bool:
         """Copy a blob. Return whether the source has it, and it is not damaged."""
@@ -170,18 +198,20 @@ def last_item(index: Index, partition: str, before: str | None = None) -> Item |
     return next(index.query(partition, before=before, reverse=True, limit=1), None)
 
 
-def _differences(partition: str, wanted: Iterable[Item], standing: Iterator[Item]) -> Iterator[Write]:
-    """Yield the writes that turn ``standing`` into ``wanted``. Both inputs are in order."""
+def _differences(partition: str, wanted: Iterable[ListedItem], standing: Iterator[ListedItem]) -> Iterator[Write]:
+    """Yield the writes that turn ``standing`` into ``wanted``. Both inputs are in order.
+
+    A damaged item of ``wanted`` stays as it is in ``standing``.
+    """
     there = next(standing, None)
-    for item in wanted:
-        while there is not None and there.sort < item.sort:
+    for listed in wanted:
+        while there is not None and there.sort < listed.sort:
             yield Delete(partition, there.sort)
             there = next(standing, None)
-        if there is None or there.sort > item.sort:
-            yield Put(item)
-        else:
-            if there != item:
-                yield Put(item)
+        is_there = there is not None and there.sort == listed.sort
+        if listed.item is not None and not (is_there and there is not None and there.item == listed.item):
+            yield Put(listed.item)
+        if is_there:
             there = next(standing, None)
     while there is not None:
         yield Delete(partition, there.sort)

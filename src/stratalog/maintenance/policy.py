@@ -94,5 +94,5 @@ def read_policy(text: str | bytes) -> MaintenancePolicy:
     """Parse a policy from a JSON object. Raises Invalid."""
     try:
         return msgspec.json.decode(text, type=MaintenancePolicy)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Invalid("the policy is not valid", reason=json_reason(text, exc)) from exc

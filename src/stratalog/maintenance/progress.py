@@ -72,7 +72,7 @@ def load_work(environment: Environment, scope: str) -> tuple[CollectionProgress,
     attributes: Any = item.attributes
     try:
         return _decode(_stored(environment, attributes)), True
-    except (Corrupt, KeyError, msgspec.DecodeError, UnicodeDecodeError, LimitExceeded, Unsupported):
+    except (Corrupt, KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, LimitExceeded, Unsupported):
         return CollectionProgress(after=str(attributes.get("a", ""))), True
 
 

@@ -18,7 +18,7 @@ from stratalog.records.floor import FLOOR_SORT, floor_from_item
 from stratalog.records.verification import verify_record
 from stratalog.records.versions import Name, decode_ref, inline_content, unchecked_latest_item
 
-__all__ = ["check_record"]
+__all__ = ["check_failures", "check_record"]
 
 
 def check_record(
@@ -28,7 +28,7 @@ def check_record(
 
     Raises Unavailable, and NotFound if neither a version nor a directory line exists and no damage was found.
     """
-    _check_failures(environment, name, damages)
+    check_failures(environment, name, damages)
     _check_directory(environment, name, damages)
     _check_floor(environment, name, damages)
     try:
@@ -109,7 +109,8 @@ def _check_floor(environment: Environment, name: Name, damages: DamageList) -> N
         damages.add("record floor", key, "contradicts", "its marks of versions to free are out of range")
 
 
-def _check_failures(environment: Environment, name: Name, damages: DamageList) -> None:
+def check_failures(environment: Environment, name: Name, damages: DamageList) -> None:
+    """Check the failures and the dead letter of a record, which may have no version."""
     index = environment.index
     failure = index.get(failures_partition(name.organisation), name.key)
     letter = index.get(dead_letters_partition(name.organisation), name.id)

@@ -61,7 +61,7 @@ class RecordingIndex:
                 consistent=consistent,
             ):
                 read += 1
-                after, before = (after, listed.sort) if reverse else (listed.sort, before)
+                after, before = (after, listed.bound) if reverse else (listed.bound, before)
                 if listed.item is None:
                     self._note(Item(partition, listed.sort, {}), listed.fault)
                 elif self._is_sound(listed.item):

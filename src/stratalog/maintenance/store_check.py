@@ -17,9 +17,11 @@ from stratalog.keys import (
     ORGANISATIONS_PARTITION,
     QUEUE_ATTEMPTS_PARTITION,
     REJECTED_PARTITION,
+    dead_letters_partition,
     deleted_partition,
     entries_partition,
     escape,
+    failures_partition,
     family_partition,
     forks_partition,
     number,
@@ -37,6 +39,7 @@ from stratalog.log.pins import Pin
 from stratalog.log.segments import list_segments
 from stratalog.log.sweep import UNNAMED
 from stratalog.maintenance.damage import DamageList, item_key
+from stratalog.maintenance.record_check import check_failures
 from stratalog.ports.index import Item
 from stratalog.ports.queue import Queue
 from stratalog.records.versions import Name, unchecked_latest_item
@@ -88,7 +91,7 @@ def unlisted(environment: Environment, owner: Owner) -> bool:
 
 
 def check_organisation(environment: Environment, organisation: str, damages: DamageList) -> None:
-    """Check an organisation's line, uploads and deleted logs."""
+    """Check an organisation's line, uploads and deleted logs, and the failures of records without a version."""
     line = environment.index.get(ORGANISATIONS_PARTITION, organisation)
     if line is None:
         key = item_key(ORGANISATIONS_PARTITION, organisation)
@@ -98,6 +101,17 @@ def check_organisation(environment: Environment, organisation: str, damages: Dam
             key = item_key(item.partition, item.sort)
             damages.add("upload", key, "contradicts", "its id differs from that of its key")
     _check_deleted(environment, organisation, damages)
+    _check_unlisted_failures(environment, organisation, damages)
+
+
+def _check_unlisted_failures(environment: Environment, organisation: str, damages: DamageList) -> None:
+    """Check the failures of the records that the directory does not list: they may have failed from the beginning."""
+    ids = {item.sort for item in environment.index.query(dead_letters_partition(organisation))}
+    keys = (item.sort for item in environment.index.query(failures_partition(organisation)))
+    ids.update(unescape(key) for key in keys if "~" not in key)  # the key of a long id has a digest in place of its end
+    for id in sorted(ids):
+        if not is_listed(environment.index, organisation, RECORDS, id):
+            check_failures(environment, Name(organisation, id), damages)
 
 
 def _check_deleted(environment: Environment, organisation: str, damages: DamageList) -> None:
@@ -163,7 +177,7 @@ def check_queue(environment: Environment, queue: Queue, damages: DamageList) -> 
     for letter in queue.dead_letters():
         try:
             _check_message(environment, letter.body)
-        except (Corrupt, msgspec.DecodeError, ValueError, TypeError) as exc:
+        except (Corrupt, msgspec.DecodeError, RecursionError, ValueError, TypeError) as exc:
             damages.add("dead message", letter.id, "damaged", str(exc))
 
 

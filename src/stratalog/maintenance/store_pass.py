@@ -359,7 +359,7 @@ class _Pass:
             return _Position()
         try:
             return _decode_position(item.attributes["b"])  # type: ignore[arg-type]
-        except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _Position()
 
     def _save_now_and_then(self) -> None:

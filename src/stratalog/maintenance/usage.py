@@ -217,7 +217,7 @@ class _Measuring:
             return _Progress(now_ms), item is not None
         try:
             progress = _decode_progress(item.attributes["b"])  # type: ignore[arg-type]
-        except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _Progress(now_ms), True
         is_old = abs(now_ms - progress.began_ms) > USAGE_PROGRESS_SECONDS_MAX * 1000
         return (_Progress(now_ms) if is_old else progress), True

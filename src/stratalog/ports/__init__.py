@@ -3,6 +3,7 @@
 Modules
 -------
 index  an ordered table of items with conditional commits
+damaged_keys  sort keys that are no text, and the continuation of a query after them
 stored_attributes  the attributes of a stored item as checked types
 commit_blobs  storage of a commit's blobs, before the commit or by the index in the same commit
 blobs  immutable bytes under their own hash

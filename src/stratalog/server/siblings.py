@@ -115,7 +115,7 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[Line]:
             return
         try:
             line = None if is_rest else _decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             line = None
         is_rest = False
         if line is not None:

@@ -209,7 +209,7 @@ def decode_node(body: bytes) -> Node:
         raise Unsupported("a chunk has a newer format than this program supports", value=body[1], known=FORMAT)
     try:
         node: Node = _inner.decode(body) if body[:1] == _INNER_HEAD else _leaf.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("a chunk cannot be decoded", reason=str(exc)) from exc
     if node.format != FORMAT or not _is_even(node):
         raise Corrupt("a chunk has the wrong shape", format=node.format, level=node.level, keys=len(node.keys))

@@ -131,7 +131,7 @@ def read_message(message: bytes) -> Envelope:
         raise Unsupported("a message is of a newer format", value=message[0], limit=FORMAT)
     try:
         return _decode_envelope(message[1:])
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("a message is not a queued push", reason=str(exc)) from exc
 
 
@@ -147,7 +147,7 @@ def open_push(blobs: Blobs, envelope: Envelope) -> QueuedPush:
         body = read_body(blobs, envelope.claim_check_owner, envelope.claim_check)
     try:
         push = _decode_push(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("a queued push cannot be decoded", reason=str(exc)) from exc
     for carried in push.mutations:
         check_unreserved(_mutation(carried))

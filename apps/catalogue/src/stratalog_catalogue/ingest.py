@@ -172,7 +172,7 @@ def failure_of(letter: DeadLetter) -> IngestFailure | None:
     """Return the data in a letter's pointer, or None if the catalogue did not write the pointer."""
     try:
         return msgspec.json.decode(letter.pointer, type=IngestFailure)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

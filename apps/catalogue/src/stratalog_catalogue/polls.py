@@ -240,7 +240,7 @@ def _checkpoint(records: Records, source: Source) -> Checkpoint:
         checkpoint: Checkpoint = msgspec.json.decode(records.get(CHECKPOINTS + source.name).body, type=dict[str, Any])
     except NotFound:
         return {}
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, RecursionError) as exc:
         raise Corrupt("the source's checkpoint cannot be read", source=source.name, reason=str(exc)) from exc
     if checkpoint.get("location") == source.scope:
         return checkpoint

@@ -174,7 +174,7 @@ def read_source(records: Records, name: str) -> Source:
     """Return a source's settings. Raises NotFound, and Invalid for settings that this program cannot read."""
     try:
         return msgspec.json.decode(records.get(SETTINGS + check_source(name)).body, type=Source)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, RecursionError) as exc:
         raise Invalid("the source's settings are unknown to this program", source=name, reason=str(exc)) from exc
     except NotFound as exc:
         raise NotFound("source not found", source=name) from exc

@@ -93,7 +93,8 @@ def read_titles(records: Records, source: str) -> Iterator[tuple[str, str]]:
         work, tab, title = f"{begun}{line}".rpartition("\t")
         begun = "" if tab else f"{title}\n"
         if work.startswith('"'):
-            with suppress(msgspec.DecodeError):  # the rest of an earlier build's id may begin with a quotation mark
+            # The rest of an earlier build's id may begin with a quotation mark.
+            with suppress(msgspec.DecodeError, RecursionError):
                 work = msgspec.json.decode(work, type=str)
         if work.startswith(f"{WORKS}{source}/"):
             yield work, title

@@ -198,6 +198,9 @@ def scan(
     opened, data_files = opened_files(session, table)
     kind = data_files.schema.keys[0].type
     region = data_files.schema.region([(low and typed_key(kind, low), high and typed_key(kind, high))])
+    first, end = region[0]
+    if end is not None and first >= end:
+        raise click.UsageError(f"the range is empty: --to {high} is not after --from {low}")
     skipped: list[Exception] = []
     skip = skipped.append if skip_damaged else None
     view = opened.at(at)

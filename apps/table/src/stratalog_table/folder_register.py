@@ -92,7 +92,7 @@ class FolderRegister:
         body = self._folder.read_bytes(_name(incarnation))
         try:
             return None if body is None else msgspec.json.decode(body, type=Registration)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 
     def others(self) -> Iterator[Registration]:

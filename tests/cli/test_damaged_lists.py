@@ -1,0 +1,76 @@
+"""A list names each damaged part of the store, and has all others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+import stratalog
+from stratalog.keys import (
+    NAME_SORT,
+    directory_partition,
+    name_partition,
+    number,
+    record_key,
+    record_partition,
+)
+from stratalog.log import Event
+from stratalog.log.directory import RECORDS, directory_put
+from tests.cli.conftest import Run
+
+UNDECODABLE = "body = x'c1'"
+DAMAGED_KEY = "sort = CAST(x'ff' AS TEXT)"
+
+
+@pytest.fixture
+def store(run: Run) -> str:
+    """Make a store with three logs and three records. Return the prefix of the log ``b``."""
+    run("init")
+    with stratalog.open("store") as opened:
+        for name in "abc":
+            log = opened.create_log("acme", name)
+            for version in range(3):
+                log.append(Event("seen", version))
+            opened.records("acme").put(name, name.encode())
+        return opened.log("acme", "b").record.prefix
+
+
+def damage(change: str, partition: str, sort: str) -> None:
+    database = apsw.Connection(str(Path("store") / "index.sqlite"))
+    database.execute(f"UPDATE items SET {change} WHERE partition = ? AND sort = ?", (partition, sort))
+    assert database.changes() == 1
+
+
+def names(listed: str) -> list[str]:
+    return [name for name in ("acme/a", "acme/b", "acme/c") if f"{name} " in listed]
+
+
+@pytest.mark.parametrize(("change", "kept"), [(UNDECODABLE, True), (DAMAGED_KEY, False)])
+def test_a_list_names_a_damaged_line_of_the_directory(run: Run, store: str, change: str, kept: bool) -> None:
+    line = directory_put("acme", RECORDS, "b", "", 0).item
+    damage(change, directory_partition("acme", "logs", 0), "b")
+    damage(change, line.partition, line.sort)
+    for command in (("list",), ("records", "list", "acme")):
+        result = run(*command, code=6)
+        assert names(result.stdout) == (["acme/a", "acme/b", "acme/c"] if kept else ["acme/a", "acme/c"])
+        assert "acme/b: a line of the directory" in result.stderr.replace("\\xff", "b")
+
+
+def test_a_list_names_a_damaged_log_or_record(run: Run, store: str) -> None:
+    damage(UNDECODABLE, name_partition("acme", "b"), NAME_SORT)
+    damage(UNDECODABLE, record_partition("acme", record_key("b")), number(1))
+    for command in (("list",), ("records", "list", "acme")):
+        result = run(*command, code=6)
+        assert names(result.stdout) == ["acme/a", "acme/c"]
+        assert "damaged: acme/b" in result.stderr
+
+
+def test_a_list_of_versions_has_the_rows_before_a_damaged_version(run: Run, store: str) -> None:
+    with stratalog.open("store") as opened:
+        for version in range(3):
+            opened.records("acme").put("plan", b"%d" % version)
+    damage(UNDECODABLE, record_partition("acme", record_key("plan")), number(2))
+    result = run("records", "versions", "acme/plan", code=6)
+    assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == ["1"]
