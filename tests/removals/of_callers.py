@@ -318,7 +318,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/server/test_live_right.py::test_a_right_ends_when_its_token_expires_and_not_a_heartbeat_later",),
     ),
     Removal(
-        "B982",
+        "B912",
         (
             Edit(
                 LIVE_RIGHT,
@@ -356,7 +356,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/server/test_handovers.py::test_a_connection_whose_next_request_is_unread_does_not_end_as_idle",),
     ),
     Removal(
-        "B961",
+        "B906",
         (
             Edit(
                 "src/stratalog/server/connections.py",
@@ -367,17 +367,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_WEB_SERVER}::test_idle_and_closing_sockets_of_a_principal_leave_room_for_another_caller",),
     ),
     Removal(
-        "B961",
+        "B906",
         (Edit(CONNECTIONS, "                self._assign(*before)\n", ""),),
         (f"{OF_CONNECTIONS}::test_a_request_on_a_socket_above_its_principal_s_share_counts_for_its_address_as_before",),
     ),
     Removal(
-        "B962",
+        "B907",
         (Edit("src/stratalog/server/history.py", "digest, version_at, diff", "digest, diff"),),
         ("tests/server/test_api_documents.py::test_the_newest_version_at_a_time_is_found",),
     ),
     Removal(
-        "B962",
+        "B907",
         (Edit("src/stratalog/server/logs.py", "entries, version_at, snapshots", "entries, snapshots"),),
         ("tests/server/test_api_logs.py::test_the_newest_version_of_a_log_at_a_time_is_found",),
     ),

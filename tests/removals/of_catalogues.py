@@ -638,7 +638,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_letters.py::test_a_redriven_record_has_the_metadata_that_its_bytes_do_not_contain",),
     ),
     Removal(
-        "B985",
+        "B913",
         (
             Edit(
                 f"{SOURCES}sources.py",

@@ -330,7 +330,7 @@ REMOVALS: tuple[Removal, ...] = (
         IN_NODE,
     ),
     Removal(
-        "B920",
+        "B878",
         (
             Edit(
                 "src/stratalog/client/live.py",
@@ -342,7 +342,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("RecursionError",),
     ),
     Removal(
-        "B920",
+        "B878",
         (
             Edit(
                 "src/stratalog/worker/messages.py",

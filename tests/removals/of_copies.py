@@ -285,7 +285,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{CLI_BACKUPS}::test_a_part_that_a_backup_made_anew_is_damaged_in_the_store_and_not_missing_in_the_backup",),
     ),
     Removal(
-        "B917",
+        "B875",
         (
             Edit(
                 "src/stratalog/maintenance/mirror.py",
@@ -297,7 +297,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DAMAGED_COPY}::test_a_copy_of_a_log_with_a_damaged_entry_has_all_other_entries",),
     ),
     Removal(
-        "B917",
+        "B875",
         (Edit(COPY, '                self._fail(f"{organisation}/{id}", exc)\n', "                raise\n"),),
         (
             f"{DAMAGED_COPY}::test_a_copy_names_each_item_that_cannot_be_decoded_and_copies_what_the_source_can_read",
@@ -305,12 +305,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B917",
+        "B875",
         (Edit(FAMILY_COPY, "        return log.error is None\n", "        return True\n"),),
         (f"{DAMAGED_COPY}::test_a_log_with_a_damaged_newest_entry_has_no_name_in_the_copy",),
     ),
     Removal(
-        "B917",
+        "B875",
         (
             Edit(
                 FAMILY_COPY,
@@ -322,7 +322,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("Conflict", "NotFound"),
     ),
     Removal(
-        "B917",
+        "B875",
         (
             Edit(
                 COPY,
@@ -335,12 +335,12 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("NotFound",),
     ),
     Removal(
-        "B917",
+        "B875",
         (Edit(COPY, " or self._position.is_resumed:\n", ":\n"), Edit(FAMILY_COPY, "self._is_resumed\n", "False\n")),
         (f"{DAMAGED_COPY}::test_a_copy_names_each_item_that_cannot_be_decoded_and_copies_what_the_source_can_read",),
     ),
     Removal(
-        "B917",
+        "B875",
         (
             Edit(
                 "src/stratalog/maintenance/mirror.py",
@@ -352,7 +352,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DAMAGED_COPY}::test_an_item_that_an_earlier_copy_copied_stays_if_the_source_cannot_decode_it",),
     ),
     Removal(
-        "B917",
+        "B875",
         (
             Edit(
                 FAMILY_COPY,
@@ -366,7 +366,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B918",
+        "B876",
         (
             Edit(
                 "src/stratalog/backups/backup.py",
@@ -377,7 +377,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/backups/test_damaged_items.py::test_a_damaged_line_of_an_organisation_is_a_failure_and_made_anew",),
     ),
     Removal(
-        "B921",
+        "B879",
         (
             Edit(
                 "src/stratalog/log/listed_items.py",
@@ -391,7 +391,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B921",
+        "B879",
         (
             Edit(
                 "src/stratalog/backends/sqlite.py",
@@ -405,7 +405,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("Corrupt",),
     ),
     Removal(
-        "B921",
+        "B879",
         (
             Edit(
                 "src/stratalog/backends/sqlite_blobs.py",
@@ -417,7 +417,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("Corrupt",),
     ),
     Removal(
-        "B922",
+        "B880",
         (
             Edit(
                 "src/stratalog/cli/backups.py",
@@ -428,7 +428,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/cli/test_backups.py::test_a_restore_of_a_log_that_cannot_be_restored_makes_no_store",),
     ),
     Removal(
-        "B923",
+        "B881",
         (
             Edit(
                 "apps/table/src/stratalog_table/commands.py",
@@ -439,7 +439,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("apps/table/tests/test_cli.py::test_rows_are_ingested_maintained_and_scanned",),
     ),
     Removal(
-        "B924",
+        "B882",
         (
             Edit(
                 "src/stratalog/folders.py",
@@ -450,12 +450,12 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/backends/test_moved_files.py::test_an_error_of_permission_names_the_owner_if_this_is_another_user",),
     ),
     Removal(
-        "B927",
+        "B885",
         (Edit(BACKED_UP_FAMILY, "            raise _Moved((log.prefix, log.head.segment))  #", "            pass  #"),),
         ("tests/backups/test_damaged_items.py::test_a_log_that_lost_the_record_of_its_current_segment_is_a_failure",),
     ),
     Removal(
-        "B927",
+        "B885",
         (
             Edit(
                 FAMILY_COPY,
@@ -469,7 +469,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("Conflict",),
     ),
     Removal(
-        "B928",
+        "B886",
         (
             Edit(
                 "src/stratalog/maintenance/checked_items.py",
@@ -481,7 +481,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DAMAGED_LISTS}::test_a_list_names_a_damaged_line_of_the_directory",),
     ),
     Removal(
-        "B928",
+        "B886",
         (
             Edit(
                 "src/stratalog/cli/stores.py",
@@ -493,7 +493,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DAMAGED_LISTS}::test_a_list_names_a_damaged_log_or_record",),
     ),
     Removal(
-        "B928",
+        "B886",
         (
             Edit(
                 "src/stratalog/cli/session.py",

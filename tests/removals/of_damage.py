@@ -553,7 +553,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/backends/test_sqlite_blobs.py::test_putting_over_a_damaged_row_restores_it",),
     ),
     Removal(
-        "B960",
+        "B905",
         (
             Edit(
                 "src/stratalog/maintenance/log_pass.py",
@@ -564,7 +564,7 @@ REMOVALS: tuple[Removal, ...] = (
         (FREED,),
     ),
     Removal(
-        "B960",
+        "B905",
         (
             Edit(
                 "src/stratalog/maintenance/log_pass.py",
@@ -575,7 +575,7 @@ REMOVALS: tuple[Removal, ...] = (
         (FREED,),
     ),
     Removal(
-        "B960",
+        "B905",
         (
             Edit(
                 "src/stratalog/maintenance/log_pass.py",
@@ -586,7 +586,7 @@ REMOVALS: tuple[Removal, ...] = (
         (FREED_TOO,),
     ),
     Removal(
-        "B903",
+        "B866",
         (
             Edit(
                 "src/stratalog/log/sweep.py",
@@ -597,7 +597,7 @@ REMOVALS: tuple[Removal, ...] = (
         (SWEPT,),
     ),
     Removal(
-        "B903",
+        "B866",
         (
             Edit(
                 "src/stratalog/records/uploads.py",

@@ -641,7 +641,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{SIX_QUERIES}::test_query_5_a_client_that_began_anew_has_only_its_new_mutations",),
     ),
     Removal(
-        "B915",
+        "B873",
         (Edit(HISTORY, "newest.began_in(client)\n", "0\n"),),
         (
             f"{SIX_QUERIES}::test_query_5_a_redacted_entry_in_which_a_client_began_anew_hides_its_earlier_mutations",

@@ -162,7 +162,7 @@ REMOVALS: tuple[Removal, ...] = (
         raises=("Retryable",),
     ),
     Removal(
-        "B919",
+        "B877",
         (
             Edit(
                 "src/stratalog/backends/metered_ports.py",

@@ -506,7 +506,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/log/test_contention.py::test_64_writers_that_do_not_pause_waste_under_two_puts_per_commit",),
     ),
     Removal(
-        "B980",
+        "B910",
         (
             Edit(
                 "src/stratalog/log/redaction.py",

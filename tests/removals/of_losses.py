@@ -13,7 +13,7 @@ CELLS = f"{SHEET}/xlsx_cells.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B945",
+        "B894",
         (Edit(BRIDGE, "    if (!/\\\\ud[89a-f]/.test(text)) return text;\n", "    if (text) return text;\n"),),
         (
             f"{TESTS}::test_half_a_character_in_a_cell_prevents_no_read_and_no_export",
@@ -21,12 +21,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B946",
+        "B895",
         (Edit(CELLS, 'text.strip().lower() in ("1", "true")', 'text.strip() == "1"'),),
         (f"{TESTS}::test_a_boolean_that_a_file_writes_as_a_word_is_imported",),
     ),
     Removal(
-        "B947",
+        "B896",
         (
             Edit(
                 f"{SHEET}/filled_cells.py",
@@ -37,7 +37,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}::test_a_merge_that_hides_filled_cells_is_left_out_and_reported",),
     ),
     Removal(
-        "B947",
+        "B896",
         (
             Edit(
                 f"{SHEET}/filled_cells.py", "if any(_overlaps(merged, left, right) for merged, _ in rows):", "if False:"
@@ -49,17 +49,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B948",
+        "B897",
         (Edit(CELLS, 'elif name == "hyperlink" and not self.is_skipping:', "elif False:"),),
         (f"{TESTS}::test_links_of_ranges_are_imported_and_links_of_empty_cells_are_reported",),
     ),
     Removal(
-        "B949",
+        "B898",
         (Edit(BRIDGE, " || (zone.bottom >= rows && zone.top < rows) ? rows", " ? rows"),),
         (f"{TESTS}::test_ranges_to_the_last_row_are_exported_after_rows_were_inserted",),
     ),
     Removal(
-        "B950",
+        "B899",
         (Edit(BRIDGE, "rest[1]?.useBoundedReference && !range.invalidXc", "false"),),
         (
             f"{TESTS}::test_an_open_range_is_exported_with_open_ends",
@@ -67,23 +67,23 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B950",
+        "B899",
         (Edit(f"{SHEET}/formulas.py", "            end.text = _end_in_file(first.text, end)\n", "            pass\n"),),
         (f"{TESTS}::test_a_formula_in_a_file_has_only_ranges_that_a_file_can_contain",),
     ),
     Removal(
-        "B951",
+        "B900",
         (Edit(BRIDGE, " -\\uFFFD]/g;", " -\\uFFFF]/g;"),),
         (f"{TESTS}::test_characters_that_xml_does_not_allow_are_exported_or_named",),
     ),
     Removal(
-        "B951",
+        "B900",
         (Edit(f"{SHEET}/xlsx_export.py", 'NO_CHARACTER.sub("\\ufffd", file["content"])', 'file["content"]'),),
         (f"{TESTS}::test_a_name_with_a_code_point_that_xml_does_not_allow_prevents_no_export",),
         ("ParseError",),
     ),
     Removal(
-        "B952",
+        "B901",
         (
             Edit(
                 f"{SHEET}/xlsx_losses.py",
@@ -94,17 +94,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}::test_a_feature_that_the_engine_does_not_read_is_reported",),
     ),
     Removal(
-        "B952",
+        "B901",
         (Edit(f"{SHEET}/xlsx_losses.py", '"pageMargins"}', "}"),),
         (f"{TESTS}::test_a_workbook_without_lost_features_has_an_empty_report",),
     ),
     Removal(
-        "B952",
+        "B901",
         (Edit(f"{SHEET}/xlsx_parts.py", "            self._findings.add(*losses.PHONETIC)\n", ""),),
         (f"{TESTS}::test_phonetic_texts_are_reported",),
     ),
     Removal(
-        "B953",
+        "B902",
         (
             Edit(CELLS, "if not is_decimal(text) or int(text) >= self._context.string_count:", "if False:"),
             Edit(CELLS, "if kind not in KINDS and formula is None:", "if False:"),
@@ -112,12 +112,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}::test_cells_without_a_known_text_or_type_are_reported",),
     ),
     Removal(
-        "B954",
+        "B903",
         (Edit(f"{SHEET}/xlsx_texts.py", "return LINK.fullmatch(text) is not None", "return False"),),
         (f"{TESTS}::test_a_text_that_becomes_a_link_is_reported",),
     ),
     Removal(
-        "B955",
+        "B904",
         (Edit("apps/table/src/stratalog_table/columns.py", "    if name in RESERVED:\n", "    if False:\n"),),
         (
             (

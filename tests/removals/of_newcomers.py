@@ -264,7 +264,7 @@ REMOVALS = (
         ("tests/cli/test_plugins.py::test_a_broken_command_is_shown_as_broken_and_another_command_works",),
     ),
     Removal(
-        "B930",
+        "B887",
         (
             Edit("src/stratalog/__init__.py", "return sorted({*globals(), *__all__})", "return sorted(globals())"),
             Edit(
@@ -274,13 +274,13 @@ REMOVALS = (
         ("tests/test_layers.py::test_dir_lists_every_public_name_before_its_first_use",),
     ),
     Removal(
-        "B931",
+        "B888",
         (Edit("src/stratalog/homes.py", "if _exists(lowest) and not lowest.is_dir():", "if False:"),),
         ("tests/test_store.py::test_a_store_at_the_path_of_a_file_is_invalid_and_the_file_stays",),
         raises=("Unavailable",),
     ),
     Removal(
-        "B932",
+        "B889",
         (
             Edit("scripts/website/docstrings.py", 'signature.replace("= <factory>", "= ...")', "signature"),
             Edit("scripts/website/python_reference.py", "if get_origin(value) is Annotated:", "if False:"),
@@ -295,12 +295,12 @@ REMOVALS = (
         ),
     ),
     Removal(
-        "B933",
+        "B890",
         (Edit("src/stratalog/cli/backups.py", '            args = ["make", *args]\n', "            pass\n"),),
         ("tests/cli/test_backups.py::test_the_options_of_a_backup_may_stand_before_its_target",),
     ),
     Removal(
-        "B934",
+        "B891",
         (
             Edit(
                 "apps/catalogue/src/stratalog_catalogue/commands.py",
@@ -311,7 +311,7 @@ REMOVALS = (
         (f"{CATALOGUE}::test_stats_of_a_scan_that_found_no_record_say_so_and_ask_for_no_poll",),
     ),
     Removal(
-        "B935",
+        "B892",
         (
             Edit(
                 "src/stratalog/cli/program.py",
@@ -330,7 +330,7 @@ REMOVALS = (
         ),
     ),
     Removal(
-        "B936",
+        "B893",
         (
             Edit("scripts/website/static/site.css", "width: clamp(44em, 100vw - 37em, 52em);", "width: 52em;"),
             Edit(

@@ -181,7 +181,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{BESIDE_PRUNES}::test_a_record_that_is_put_during_an_undeletion_is_not_forgotten",),
     ),
     Removal(
-        "B981",
+        "B911",
         (
             Edit(
                 "src/stratalog/records/batch.py",

@@ -494,7 +494,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B902",
+        "B865",
         (
             Edit(
                 "src/stratalog/server/error_responses.py",

@@ -830,7 +830,7 @@ REMOVALS: tuple[Removal, ...] = (
         (story("aTitleFieldThatTheUserLeavesDuringAFailingSaveCloses"),),
     ),
     Removal(
-        "B925",
+        "B883",
         (
             Edit(
                 "examples/colleagues.py",

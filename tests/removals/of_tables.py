@@ -611,7 +611,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_committing.py::test_a_sender_continues_after_its_idle_group_was_collected",),
     ),
     Removal(
-        "B900",
+        "B863",
         (Edit(EXPIRY, "        if not _may_expire(state, group, before_ms):\n", "        if False:\n"),),
         (
             f"{QUEUE_PROPERTIES}::test_each_sent_transaction_is_applied_once_although_idle_groups_are_forgotten",
@@ -620,22 +620,22 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B900",
+        "B863",
         (Edit(EXPIRY, "    if weekly.end_ms > before_ms:\n", "    if False:\n"),),
         (f"{EXPIRIES}::test_a_weekly_group_expires_only_once_its_week_ended_long_enough_ago",),
     ),
     Removal(
-        "B901",
+        "B864",
         (Edit(QUEUE_PATH, 'f"queue/{new_id(self._clock)}", 0', '"queue/sender", 0'),),
         (f"{TESTS}/test_committing.py::test_a_sender_that_begins_while_messages_wait_reuses_no_number",),
     ),
     Removal(
-        "B901",
+        "B864",
         (Edit(QUEUE_PATH, QUEUE_CLIENT, ""),),
         (f"{TESTS}/test_committing.py::test_a_sender_continues_with_another_client_after_a_message_in_doubt",),
     ),
     Removal(
-        "B904",
+        "B867",
         (
             Edit(
                 f"{TABLE}/job_worker.py",
@@ -649,7 +649,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_columns.py::test_a_worker_merges_files_whose_columns_are_newer_than_the_worker",),
     ),
     Removal(
-        "B905",
+        "B868",
         (
             Edit(
                 f"{TABLE}/maintenance.py",
@@ -660,7 +660,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_maintenance_faults.py::test_a_damaged_file_on_a_split_partition_keeps_no_reference_above_it",),
     ),
     Removal(
-        "B906",
+        "B869",
         (
             Edit(
                 f"{TABLE}/job_worker.py",
@@ -671,7 +671,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_maintenance_faults.py::test_a_claim_of_a_worker_whose_clock_was_far_ahead_can_be_taken_over",),
     ),
     Removal(
-        "B907",
+        "B870",
         (
             Edit(JOBS, "(event for event in events if _is_storable(event))", "events"),
             Edit(JOBS, "        if outcome.reason not in (None, OUTRUN):\n", "        if False:\n"),
@@ -682,12 +682,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B908",
+        "B871",
         (Edit(JOBS, "            if size >= EVENTS_BYTES:\n", "            if False:\n"),),
         (f"{TESTS}/test_jobs.py::test_the_events_of_large_versions_are_stored_in_several_entries",),
     ),
     Removal(
-        "B909",
+        "B872",
         (Edit(EXECUTION, "outcomes if read_weekly_group(queued.group) is None else", "outcomes if True else"),),
         (
             f"{LETTERS}::test_a_push_of_a_weekly_group_is_applied_although_an_earlier_push_is_a_dead_letter",

@@ -768,7 +768,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/test_verify_export.py::test_the_example_verifies_an_export_with_other_metadata_fields",),
     ),
     Removal(
-        "B916",
+        "B874",
         (
             Edit(
                 "docs/guides/verify.md",
@@ -781,7 +781,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B926",
+        "B884",
         (
             Edit(
                 "src/stratalog/maintenance/inspection.py",
@@ -793,7 +793,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/maintenance/test_inspection.py::test_a_history_with_a_damaged_directory_line_is_inspected_too",),
     ),
     Removal(
-        "B926",
+        "B884",
         (
             Edit(
                 "src/stratalog/maintenance/store_check.py",

@@ -406,7 +406,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{IMPORT}::test_a_literal_semicolon_hides_no_date_of_the_1904_date_system",),
     ),
     Removal(
-        "B963",
+        "B908",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/workbook_names.py",
@@ -419,7 +419,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B964",
+        "B909",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/file_reports.py",
