@@ -394,20 +394,6 @@ REMOVALS: tuple[Removal, ...] = (
         "B879",
         (
             Edit(
-                "src/stratalog/backends/sqlite.py",
-                "            except Corrupt:\n                return self._read_damaged",
-                "            except ZeroDivisionError:\n                return self._read_damaged",
-            ),
-        ),
-        (
-            "tests/maintenance/test_damaged_sort_keys.py::test_a_verification_names_an_entry_with_a_damaged_key_and_reads_the_others",
-        ),
-        raises=("Corrupt",),
-    ),
-    Removal(
-        "B879",
-        (
-            Edit(
                 "src/stratalog/backends/sqlite_blobs.py",
                 "        return self._page_of_damaged(prefix, after, rows_max)\n",
                 '        raise Corrupt("a key is damaged")\n',
