@@ -79,6 +79,12 @@ def test_every_path_of_the_openapi_document_refuses_an_undeclared_parameter_and_
         assert checked > 40
 
 
+def test_a_caller_s_right_is_checked_before_the_query() -> None:
+    with serving(Application(authorize=lambda principal, action, organisation, name: action == "read")) as client:
+        assert problem(client.put(f"{REPORT}?expcted=7", content=b"x")) == (403, "forbidden")
+        assert problem(client.get(f"{BUDGET}?att=7")) == (400, "invalid")
+
+
 def test_a_parameter_that_is_given_twice_is_refused(client: Client) -> None:
     client.put(REPORT, content=b"first")
     refused = client.put(f"{REPORT}?expected=7&expected=1", content=b"second")

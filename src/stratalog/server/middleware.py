@@ -30,7 +30,6 @@ from stratalog.server.home import OPEN_PATHS
 from stratalog.server.metrics import Metrics
 from stratalog.server.page_frame import HTML, error_page, is_asked_by_person
 from stratalog.server.pages import WEB
-from stratalog.server.query_parameters import check_query
 from stratalog.server.rates import Rates
 from stratalog.server.request_headers import Headers, headers_of
 from stratalog.server.security import ANONYMOUS, Principal, bearer_token
@@ -305,11 +304,10 @@ class _Passing:
 def decoded_names(app: ASGIApp) -> ASGIApp:
     """Wrap a handler so that path parameters are unescaped after routing: a name may contain an escaped slash.
 
-    The handler is not called if a name in the path is not UTF-8, or if `check_query` raises an error.
+    The handler is not called if a name in the path is not UTF-8.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        check_query(scope)
         scope["path_params"] = {name: _decoded(value) for name, value in scope["path_params"].items()}
         await app(scope, receive, send)
 
