@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 from litestar import Litestar
+from litestar.enums import ScopeType
 from litestar.routes import HTTPRoute
 from litestar.types import Scope
 
@@ -56,8 +57,10 @@ def check_query(scope: Scope) -> None:
     if not query:
         return
     _check_utf_8(query)
+    if scope["type"] != ScopeType.HTTP:
+        return
     declared: dict[tuple[str, str], QueryParameters] = scope["litestar_app"].state.query_parameters
-    known = declared.get((scope["path_template"], scope.get("method", "")))
+    known = declared.get((scope["path_template"], scope["method"]))
     if known is None:
         return
     given = Counter(name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
