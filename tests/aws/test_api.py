@@ -81,7 +81,10 @@ def push(*mutations: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_recorded_event_reaches_a_document_with_a_slash_in_its_name(api: Api) -> None:
     api._container.store.create("acme", "plan/2")
-    answer = api.answer(event("http"))
+    recorded = event("http")
+    refused = api.answer(recorded)
+    assert (refused["statusCode"], body_of(refused)["value"]) == (400, "a")
+    answer = api.answer({**recorded, "rawQueryString": ""})
     assert answer["statusCode"] == 200
     assert answer["headers"]["content-type"] == "application/msgpack"
     assert msgspec.msgpack.decode(b64decode(answer["body"])) == {"outcomes": [], "queued": False}

@@ -12,6 +12,12 @@ OF_WEB_SERVER = "tests/server/test_web_server.py"
 UNDECODABLE = "test_a_mutation_whose_arguments_cannot_be_decoded_is_rejected_and_blocks_nobody"
 REFUSED_HEAD = "test_a_websocket_handshake_with_a_head_that_only_http_accepts_is_refused_and_the_connection_closed"
 CANCELLED = "test_a_request_that_a_stopping_server_cancels_is_answered_with_an_unknown_outcome_and_no_traceback"
+QUERY_PARAMETERS = "src/stratalog/server/query_parameters.py"
+OF_QUERIES = "tests/server/test_query_parameters.py"
+OF_SHEETS = "apps/sheet/tests/test_http.py"
+EVERY_PATH = "test_every_path_of_the_openapi_document_refuses_an_undeclared_parameter_and_names_the_declared_ones"
+MISSPELT = "test_a_misspelt_field_or_parameter_of_a_request_is_refused_and_nothing_is_committed"
+
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -289,7 +295,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B575",
-        (Edit("src/stratalog/server/middleware.py", '        _check_query(scope["query_string"])\n', ""),),
+        (Edit(QUERY_PARAMETERS, "    _check_utf_8(query)\n", ""),),
         ("tests/server/test_api_records.py::test_a_query_that_is_not_utf_8_is_refused",),
     ),
     Removal(
@@ -334,5 +340,42 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{OF_WEB_SERVER}::test_a_second_ctrl_c_while_the_application_ends_does_not_end_it_again",),
+    ),
+    Removal(
+        "B995",
+        (Edit(QUERY_PARAMETERS, "        if name not in known.names:\n", "        if False:\n"),),
+        (
+            f"{OF_QUERIES}::test_a_write_with_a_misspelt_condition_is_refused_and_writes_nothing",
+            f"{OF_QUERIES}::test_a_read_with_a_misspelt_parameter_is_refused",
+            f"{OF_QUERIES}::{EVERY_PATH}",
+            f"{OF_QUERIES}::test_a_handler_s_list_may_be_given_twice",
+        ),
+    ),
+    Removal(
+        "B996",
+        (Edit(QUERY_PARAMETERS, "        if count > 1 and name not in known.repeatable:\n", "        if False:\n"),),
+        (f"{OF_QUERIES}::test_a_parameter_that_is_given_twice_is_refused",),
+    ),
+    Removal(
+        "B997",
+        (
+            Edit(
+                "src/stratalog/server/logs.py",
+                "class AppendRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):",
+                "class AppendRequest(msgspec.Struct, frozen=True):",
+            ),
+        ),
+        (f"{OF_QUERIES}::test_an_unknown_field_of_a_body_is_refused_and_nothing_is_written",),
+    ),
+    Removal(
+        "B997",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/wire.py",
+                "class Moment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):",
+                "class Moment(msgspec.Struct, frozen=True):",
+            ),
+        ),
+        (f"{OF_SHEETS}::{MISSPELT}",),
     ),
 )

@@ -56,11 +56,12 @@ def audited(folder: Path, per_second: int = 1000, **settings: Any) -> Iterator[C
 
 def test_each_answer_is_a_line_of_the_access_log(tmp_path: Path) -> None:
     with audited(tmp_path) as client:
-        client.put(f"{BUDGET}?secret=1", headers=ADA)
+        client.put(BUDGET, headers=ADA)
+        client.get(f"{BUDGET}?secret=1", headers=ADA)
         client.get("/health")
     lines = read(tmp_path / "access")
     told = [(line["method"], line["path"], line["principal"], line["status"]) for line in lines]
-    assert told == [("PUT", BUDGET, "u-ada", 201), ("GET", "/health", "", 200)]
+    assert told == [("PUT", BUDGET, "u-ada", 201), ("GET", BUDGET, "u-ada", 400), ("GET", "/health", "", 200)]
     assert {line["event"] for line in lines} == {"request"}
 
 
@@ -127,6 +128,7 @@ def test_a_live_connection_closed_for_a_revoked_right_is_in_the_security_log(tmp
 
 def test_no_token_is_in_a_log(tmp_path: Path) -> None:
     with audited(tmp_path) as client:
+        client.put(BUDGET, headers=ADA)
         client.put(f"{BUDGET}?token=secret-ada", headers=ADA)
         client.get(f"{BUDGET}?token=secret-ada")
         client.get(BUDGET, headers={"Authorization": "Bearer secret-guess"})

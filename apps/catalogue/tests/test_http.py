@@ -114,5 +114,5 @@ def fetch(client: TestClient[Any], path: str, authorize: Any) -> int:
     rules = application(authenticate=StaticTokens({"t": Principal(id="ann")}), authorize=authorize)
     store: Any = client.app.state.service.store  # type: ignore[attr-defined]
     with TestClient(create_app(store, rules)) as other:
-        params = {**BASH, "before": 1, "after": 2}
+        params = {"works": {}, "diff": {**BASH, "before": 1, "after": 2}}.get(path, BASH)
         return other.get(f"{BASE}/{path}", params=params, headers={"Authorization": "Bearer t"}).status_code

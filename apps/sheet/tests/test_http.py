@@ -118,6 +118,23 @@ def test_earlier_versions_are_named_compared_restored_and_copied(client: Client,
     assert [one["type"] for one in client.get(f"{name}/activity", params={"limit": 2}).json()] == ["restored", "named"]
 
 
+def test_a_misspelt_field_or_parameter_of_a_request_is_refused_and_nothing_is_committed(
+    client: Client, name: str
+) -> None:
+    client.post(f"{name}/versions", json={"version": 1, "label": "first"})
+    for path, query, body in (
+        ("versions", {}, {"version": 1, "lable": "second"}),
+        ("rows", {}, {"row": 1, "cuont": 3}),
+        ("append", {}, {"message": revision(client, name, "r1", "1"), "versoin": 2}),
+        ("restore", {"incarnatoin": "x"}, {"version": 1}),
+        ("fork", {}, {"name": "copy", "version": 1, "titel": "Copy"}),
+    ):
+        assert problem(client.post(f"{name}/{path}", params=query, json=body)) == (400, "invalid")
+    assert problem(client.delete(f"{name}/", params={"incarnatoin": "x"})) == (400, "invalid")
+    assert client.get(f"{name}/").json()["version"] == 2
+    assert [one["label"] for one in client.get(f"{name}/versions").json()] == ["first"]
+
+
 def test_an_import_provides_the_original_file_and_the_imported_cells(client: Client, name: str) -> None:
     client.put(f"{name}/cells/A1", json={"content": "kept"})
     exported = client.get(f"{name}/export.xlsx")

@@ -30,6 +30,7 @@ row_pages       responses with rows, page by page
 patch_streams   large responses to a pull, sent as they are read
 methods         HEAD, OPTIONS, and the header Allow
 parameters      parameters of a path or a query
+query_parameters  refusals of a query with an unknown parameter
 errors          the body and the status of error responses
 error_responses  error responses: JSON for programs, a page for a person
 body_spool      a temporary file for bodies that the server sends

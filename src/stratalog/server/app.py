@@ -37,6 +37,7 @@ from stratalog.server.middleware import Middleware, decoded_names
 from stratalog.server.names import list_holders
 from stratalog.server.pages import pages
 from stratalog.server.pools import LoopThreads
+from stratalog.server.query_parameters import declared_parameters
 from stratalog.server.records import RECORDS
 from stratalog.server.service import Pushing, Service, allowed
 from stratalog.server.siblings import Siblings
@@ -112,6 +113,7 @@ def create_app(
     # Count bodies and responses inside the middleware. The middleware authenticates the caller first, so the holders of
     # a budget are known.
     app.state.service = service
+    app.state.query_parameters = declared_parameters(app)
     app.asgi_handler = Middleware(
         answers_head(bounded(app.asgi_handler, service.byte_budgets), app),
         application,

@@ -50,14 +50,14 @@ class Listed(msgspec.Struct, frozen=True):
     next: str | None
 
 
-class Fork(msgspec.Struct, frozen=True):
+class Fork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The name of the fork, and the version at which to fork. The default of ``at`` is the newest version."""
 
     name: str
     at: Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)] | None = None
 
 
-class Target(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The document on which the server runs a fork's mutations. Both are in the same organisation."""
 
     document: str

@@ -44,7 +44,7 @@ class LogInfo(msgspec.Struct, frozen=True):
     floor: int
 
 
-class Fact(msgspec.Struct, frozen=True):
+class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One event: a type, its data, and the version of the data's shape."""
 
     type: str
@@ -52,7 +52,7 @@ class Fact(msgspec.Struct, frozen=True):
     schema: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
-class AppendRequest(msgspec.Struct, frozen=True):
+class AppendRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Events to commit as one entry. With ``expected`` the append fails unless the log is at the version ``expected``.
 
     An append repeated with the same ``write_id`` and ``expected`` returns the entry that the first append wrote.
@@ -111,7 +111,7 @@ class SnapshotPage(msgspec.Struct, frozen=True):
     next: int | None
 
 
-class SnapshotBody(msgspec.Struct, frozen=True):
+class SnapshotBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A state in the application's own form."""
 
     body: Any
@@ -125,7 +125,7 @@ class SnapshotState(msgspec.Struct, frozen=True):
     body: Any
 
 
-class ForkLog(msgspec.Struct, frozen=True):
+class ForkLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The name of the fork, and the version at which to fork. The default of ``at`` is the newest version."""
 
     name: str

@@ -13,7 +13,7 @@ import asyncio
 import ipaddress
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote, unquote, unquote_to_bytes, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
@@ -297,11 +297,10 @@ class _Passing:
 def decoded_names(app: ASGIApp) -> ASGIApp:
     """Wrap a handler so that path parameters are unescaped after routing: a name may contain an escaped slash.
 
-    The handler is not called if a name in the path, or the query, is not UTF-8.
+    The handler is not called if a name in the path is not UTF-8.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        _check_query(scope["query_string"])
         scope["path_params"] = {name: _decoded(value) for name, value in scope["path_params"].items()}
         await app(scope, receive, send)
 
@@ -313,19 +312,6 @@ def _decoded(text: str) -> str:
         return unquote(text, errors="strict")
     except UnicodeDecodeError as exc:
         raise Invalid("a name in the path is not UTF-8", value=text) from exc
-
-
-def _check_query(query: bytes) -> None:
-    """Raise Invalid for a query that is not UTF-8.
-
-    Litestar replaces each invalid byte by U+FFFD, so that one parameter's value would equal another value.
-    """
-    if b"%" not in query:
-        return
-    try:
-        unquote_to_bytes(query).decode()
-    except UnicodeDecodeError as exc:
-        raise Invalid("the query is not UTF-8") from exc
 
 
 def _raw_path(scope: Scope) -> str:

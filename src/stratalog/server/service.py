@@ -34,6 +34,7 @@ from stratalog.server.health_check import HealthCheck
 from stratalog.server.hub import Hub, Poked
 from stratalog.server.metrics import Metrics, with_processes
 from stratalog.server.pools import Pools, present_work
+from stratalog.server.query_parameters import check_query
 from stratalog.server.rates import Rates
 from stratalog.server.security import Action, Principal, permit
 from stratalog.server.shares import Holder
@@ -222,15 +223,17 @@ class Service:
 
 
 def allowed(app: ASGIApp) -> ASGIApp:
-    """Wrap every handler: select its pool, check the action that it declares, and reserve quota.
+    """Wrap every handler: select its pool, check the action and the query that it declares, and reserve quota.
 
-    Raises Forbidden, Refused, QuotaExceeded.
+    Raises Forbidden, Refused, QuotaExceeded, and Invalid for the query.
 
     This wrapper is not a Litestar guard, because a guard would create a copy of the connection for each request.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         action, organisation = await _admit(scope)
+        # Check the right first, as for a parameter of an invalid value.
+        check_query(scope)
         if action not in STORING or not organisation or scope["type"] != ScopeType.HTTP or scope["method"] == "DELETE":
             return await app(scope, receive, send)
         service: Service = scope["litestar_app"].state.service

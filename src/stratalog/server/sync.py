@@ -23,6 +23,7 @@ from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Name
 from stratalog.server.patch_streams import stream_pull
 from stratalog.server.push_parts import PARTS, RawPush, RawReplicachePush, check_count, parts_of
+from stratalog.server.query_parameters import ANY_QUERY
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, Service
 from stratalog.sync.pull import open_pull
@@ -89,7 +90,7 @@ async def pull_news(
 @post(
     "/replicache/push",
     pool="reads",
-    opt={"action": "write", PLAIN: True, PARTS: RawReplicachePush},
+    opt={"action": "write", ANY_QUERY: True, PLAIN: True, PARTS: RawReplicachePush},
     status_code=200,
     responses=PROBLEMS,
     summary="Push from a Replicache client, protocol version 1",
@@ -107,7 +108,7 @@ async def replicache_push(
 @post(
     "/replicache/pull",
     pool="reads",
-    opt={"action": "read", PLAIN: True},
+    opt={"action": "read", ANY_QUERY: True, PLAIN: True},
     status_code=200,
     responses=PROBLEMS,
     summary="Pull from a Replicache client, protocol version 1",

@@ -37,13 +37,13 @@ class ListedSheet(msgspec.Struct, frozen=True):
     read_only: bool
 
 
-class Title(msgspec.Struct, frozen=True):
+class Title(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The new title of a sheet."""
 
     title: str
 
 
-class NewSheet(msgspec.Struct, frozen=True):
+class NewSheet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The title of a new sheet."""
 
     title: str = ""
@@ -62,7 +62,7 @@ class Facts(msgspec.Struct, frozen=True):
     read_only: bool
 
 
-class NewMessage(msgspec.Struct, frozen=True):
+class NewMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One complete message of the engine, and the version and hash of the newest entry that its sender has."""
 
     message: dict[str, Any]
@@ -70,27 +70,27 @@ class NewMessage(msgspec.Struct, frozen=True):
     hash: str = ""
 
 
-class NewText(msgspec.Struct, frozen=True):
+class NewText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The new content of a cell, as a user types it."""
 
     content: str
 
 
-class NewRows(msgspec.Struct, frozen=True):
+class NewRows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``count`` empty rows before ``row``, counted from 1."""
 
     row: Annotated[int, msgspec.Meta(ge=1)]
     count: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
-class Moment(msgspec.Struct, frozen=True):
+class Moment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A version, and its new label. An empty label removes the version's label. A restore ignores the label."""
 
     version: Number
     label: str = ""
 
 
-class NewFork(msgspec.Struct, frozen=True):
+class NewFork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The copy's name and title, and the version to copy."""
 
     name: str
