@@ -66,8 +66,8 @@ def known_by(times: Iterable[VersionTime], version: int) -> int | None:
 def _thinned(times: Sequence[VersionTime]) -> list[VersionTime]:
     """Return the times without those whose neighbours are close to each other for their age."""
     newest_ms = times[-1].time_ms
-    kept = [times[-1]]
+    spaced = [times[-1]]
     for older, time in zip(times[-3::-1], times[-2::-1], strict=False):
-        if (kept[-1].time_ms - older.time_ms) * SPARED_SHARE > newest_ms - older.time_ms:
-            kept.append(time)
-    return [*times[: len(times) > 1], *reversed(kept)]
+        if (spaced[-1].time_ms - older.time_ms) * SPARED_SHARE > newest_ms - older.time_ms:
+            spaced.append(time)
+    return [*times[: len(times) > 1], *reversed(spaced)]
