@@ -24,6 +24,7 @@ JOBS = f"{TABLE}/jobs.py"
 REGISTER = f"{TABLE}/folder_register.py"
 TESTS = "apps/table/tests"
 JOB_TESTS = f"{TESTS}/test_jobs.py"
+SHORT = f"{TESTS}/test_short_log_retention.py"
 INGEST = f"{TESTS}/test_file_ingest.py"
 CREATIONS = f"{TESTS}/test_table_creation.py"
 OWNERSHIP = f"{TESTS}/test_ownership.py"
@@ -693,5 +694,31 @@ REMOVALS: tuple[Removal, ...] = (
             f"{LETTERS}::test_a_push_of_a_weekly_group_is_applied_although_an_earlier_push_is_a_dead_letter",
             f"{LETTERS}::test_no_push_of_a_weekly_group_is_applied_twice_after_a_missing_push",
         ),
+    ),
+    Removal(
+        "B998",
+        (Edit(COLLECTION, "    _record_time(table, now_ms, age_ms)\n", ""),),
+        (f"{SHORT}::test_files_are_collected_although_the_log_forgets_versions_before_the_files_are_old",),
+    ),
+    Removal(
+        "B998",
+        (
+            Edit(
+                f"{TABLE}/table.py",
+                "            return self._clock.wall_ms() if recorded_ms is None else recorded_ms\n",
+                "            return 0\n",
+            ),
+        ),
+        (f"{SHORT}::test_files_of_a_clear_stay_for_the_retained_time_although_the_log_has_forgotten_the_clear",),
+    ),
+    Removal(
+        "B998",
+        (Edit(f"{TABLE}/maintenance.py", "    _follow_jobs(table, faults)\n", ""),),
+        (f"{SHORT}::test_a_pass_of_a_table_reads_its_finished_jobs_before_the_store_forgets_them",),
+    ),
+    Removal(
+        "B999",
+        (Edit(JOBS, "    return (*outputs, *added)[-OUTPUTS_RETAINED:]\n", "    return (*outputs, *added)\n"),),
+        (f"{SHORT}::test_a_job_lists_its_latest_output_files_only",),
     ),
 )

@@ -16,6 +16,7 @@ from stratalog_table.queries import TableView
 from stratalog_table.sources import SourceRows
 from stratalog_table.table_changes import SetColumns
 from stratalog_table.tree import split
+from stratalog_table.version_times import VersionTime
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[3] / "formats/golden/table-v1.json").read_text())
 MAINTAINED: dict[str, Any] = GOLDEN["maintained"]
@@ -40,7 +41,7 @@ def grown() -> Table:
 
 
 def maintained() -> Table:
-    """Return a table with rows of columns, sources, claims and damaged files."""
+    """Return a table with rows of columns, sources, claims, damaged files and times."""
     columns = (ValueColumn("price", "int32"), ValueColumn("tags", ["list", "string"]))
     table = create_table(memory_store(), "acme", "events", TWO, columns=columns, retention_days=30)
     for number in range(4):
@@ -55,6 +56,7 @@ def maintained() -> Table:
     table.set_aside_files([FileDamage("3", "the file is not Parquet"), FileDamage("2", "released")])
     table.release_files(["2"])
     table.alter([SetColumns((ValueColumn("note", "string"),), add=True)], retention_days=60)
+    table.record_time()
     return table
 
 
@@ -106,6 +108,7 @@ def test_golden_rows_of_a_maintained_table_can_still_be_read() -> None:
     assert claim[0] == JobClaim("worker", 2)
     assert view.claim("cancelled", "root") is None
     assert [*view.damaged()] == [FileDamage("3", "the file is not Parquet")]
+    assert view.times() == [VersionTime(14, 1_700_000_000_000)]
 
 
 def test_golden_rows_can_still_be_read() -> None:

@@ -17,6 +17,7 @@ sources               the files that were ingested from each source
 table_changes         transactions on columns and retention
 job_claims            claims of jobs by workers
 damaged_files         data files that were set aside
+version_times         times of versions that the log may forget
 jobs                  the job tracker, a model that is derived from the table's log
 messages              texts of failures
 queries               queries on a table at one version

@@ -28,6 +28,9 @@ __all__ = ["FileRights", "Verdict", "collect", "collect_as", "delete_table", "ow
 
 NAMES_PER_COMMIT = 1000
 DAY_MS = 86_400_000
+TIMES_PER_AGE = 8
+"""While the log has forgotten too much, the collection records a time each eighth of the retained time."""
+
 NAME = re.compile(rf"([a-z2-7]{{12}})/[a-z2-7]{{2}}/[a-z2-7]{{20}}{re.escape(SUFFIX)}(?:{re.escape(UNFINISHED)})?")
 """The path of a data file: the incarnation of the table that wrote it, one of 1024 folders, a random name."""
 
@@ -159,7 +162,10 @@ def collect_as(
 ) -> int:
     """Do the work of `collect` with rights that the caller already read."""
     check_duration("age_ms", age_ms)
-    before_ms = table.store.environment.clock.wall_ms() - retained_ms(table, age_ms)
+    age_ms = retained_ms(table, age_ms)
+    now_ms = table.store.environment.clock.wall_ms()
+    before_ms = now_ms - age_ms
+    _record_time(table, now_ms, age_ms)
     count = 0
     for part in _parts(list(table.unreferenced_before(before_ms))):
         foreign: list[str] = []
@@ -178,6 +184,20 @@ def collect_as(
         return count  # Readers may still use older versions, whose files the clear has dropped.
     unknown = list(_unknown(table, rights, before_ms))
     return count + sum(_collect_unknown(table, delete, part, faults) for part in _parts(unknown))
+
+
+def _record_time(table: Table, now_ms: int, age_ms: int) -> None:
+    """Record the time of the newest version, if the log forgets versions before their files are old enough.
+
+    Otherwise no later collection could know that these files are old.
+    """
+    if table.version_before(now_ms - age_ms) is not None:
+        return
+    view = table.at()
+    version, recorded_ms = next(((time.version, time.time_ms) for time in reversed(view.times())), (0, 0))
+    # A recorded time that is not over yet is from a clock that was ahead. A new time replaces it.
+    if not 0 <= now_ms - recorded_ms < age_ms / TIMES_PER_AGE and view.has_garbage_since(version):
+        table.record_time()
 
 
 def delete_table(table: Table, data_files: DataFiles | None) -> int:

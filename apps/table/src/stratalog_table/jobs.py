@@ -36,6 +36,7 @@ EVENTS_BYTES = 4 * 1024 * 1024
 """Once the events of an entry have this size, a further version goes into the next entry."""
 
 REASONS_RETAINED = 10
+OUTPUTS_RETAINED = 100
 REOPENED_MAX = 3
 Event = list[Any]
 T = TypeVar("T")
@@ -61,6 +62,8 @@ class Job(msgspec.Struct, frozen=True):
     files: int = 0
     rows: int = 0
     outputs: tuple[str, ...] = ()
+    """The latest `OUTPUTS_RETAINED` output files. An ingest job may add any number of files."""
+
     reasons: tuple[tuple[int, str], ...] = ()
     """The latest refusals: version and reason."""
 
@@ -298,7 +301,7 @@ def _assigned(draft: Draft, version: int, job: str, partition: str, count: int) 
 def _committed(draft: Draft, version: int, job: str, partition: str, count: int, output: str, rows: int) -> None:
     record = _find(draft, job, partition, version)
     waiting = max(0, record.waiting - count)
-    status, outputs = "created" if waiting else "committed", (*record.outputs, output)
+    status, outputs = "created" if waiting else "committed", _latest(record.outputs, output)
     changed = msgspec.structs.replace(record, status=status, waiting=waiting, outputs=outputs, rows=record.rows + rows)
     _put(draft, msgspec.structs.replace(changed, finished=0 if waiting else version))
 
@@ -312,7 +315,7 @@ def _failed(draft: Draft, version: int, job: str, partition: str, reason: str) -
 
 def _ingested(draft: Draft, version: int, job: str, filenames: list[str], rows: int) -> None:
     record = _find(draft, job, "", version)
-    files, total, outputs = record.files + len(filenames), record.rows + rows, (*record.outputs, *filenames)
+    files, total, outputs = record.files + len(filenames), record.rows + rows, _latest(record.outputs, *filenames)
     changed = msgspec.structs.replace(record, status="ingested", files=files, rows=total, outputs=outputs)
     _put(draft, msgspec.structs.replace(changed, finished=version))
 
@@ -353,6 +356,10 @@ _FOLDS: Mapping[str, Callable[..., None]] = {
     "cleared": _cleared,
     "skipped": _skipped,
 }
+
+
+def _latest(outputs: tuple[str, ...], *added: str) -> tuple[str, ...]:
+    return (*outputs, *added)[-OUTPUTS_RETAINED:]
 
 
 def _find(draft: Draft, job: str, partition: str, version: int) -> Job:

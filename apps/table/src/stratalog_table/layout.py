@@ -21,6 +21,7 @@ __all__ = [
     "COLUMN",
     "INNER",
     "TABLE",
+    "TIMES",
     "Layout",
     "Meta",
     "TableTally",
@@ -44,6 +45,9 @@ The field is absent if there are no such partitions.
 
 COLLECTED = "collected/"
 """Prefix of the keys of files that were collected before a transaction added them. No transaction can add them."""
+
+TIMES = "times"
+"""The field with recorded times of versions: see `version_times`."""
 
 COLUMN = "column/"
 """Prefix of the keys of value columns, by number. A row is `[name, type]`. See `Meta.has_columns`."""

@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from stratalog.errors import Invalid
+from stratalog.errors import Conflict, Corrupt, Invalid
 from stratalog_table.arrow_types import comparable
 from stratalog_table.collection import collect, retained_ms
 from stratalog_table.data_files import DataFileDamaged, DataFiles, counts
@@ -59,8 +59,8 @@ def maintain_table(
     The pass splits each leaf with more than ``rows_max`` rows, and merges ``files_min`` or more files of one size tier
     on a leaf. It collects a file once ``age_ms``, or the table's retention if that is longer, has passed since the
     last version that needs the file. It takes over a merge job of another worker if the job's claim is older than
-    ``lease_ms``. Raises Invalid for an age, a lease or a ``files_min`` out of range, and NotFound if the table's files
-    are not in their folder, with nothing done.
+    ``lease_ms``. It lets the job tracker catch up. Raises Invalid for an age, a lease or a ``files_min`` out of range,
+    and NotFound if the table's files are not in their folder, with nothing done.
     """
     check_files_min(files_min)
     check_duration("age_ms", age_ms)
@@ -75,6 +75,7 @@ def maintain_table(
         # Purge only once the clear is older than the retained time. The rows that a clear leaves behind name the files
         # that `collect` still has to delete.
         table.purge()
+    _follow_jobs(table, faults)
     return TableMaintenanceReport(splits, moved, jobs, collected, tuple(faults.faults))
 
 
@@ -142,6 +143,14 @@ def retry_damaged(table: Table, data_files: DataFiles) -> int:
             continue
         released += _is_committed(partial(table.release_files, [damage.filename]))
     return released
+
+
+def _follow_jobs(table: Table, faults: MaintenanceFaults) -> None:
+    """Let the job tracker catch up. A retention policy of the store forgets versions without asking the tracker."""
+    try:
+        table.jobs.catch_up()
+    except (Conflict, Corrupt) as exc:
+        faults.faults.append(MaintenanceFault("list", "jobs", str(exc)))
 
 
 def _damaged(table: Table) -> set[str]:

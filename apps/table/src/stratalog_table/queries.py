@@ -17,6 +17,7 @@ from stratalog_table.layout import (
     EDGE_CHARACTERS,
     INNER,
     TABLE,
+    TIMES,
     UNBOUNDED,
     Layout,
     Meta,
@@ -31,6 +32,7 @@ from stratalog_table.messages import TransactionRefused, failure_of
 from stratalog_table.model import File, FileReference, Held, Partition, Region, overlaps
 from stratalog_table.references import Assignment
 from stratalog_table.sources import SourceFile, content_key, source_key
+from stratalog_table.version_times import VersionTime, times_from
 
 __all__ = ["Files", "Holding", "TableView"]
 
@@ -173,6 +175,15 @@ class TableView:
         if self.meta.purged_files == self.meta.files:
             return 0
         return next(row.version for row in self._view.list(TABLE) if row.key == TABLE)
+
+    def times(self) -> list[VersionTime]:
+        """Return the recorded times of versions, the oldest first."""
+        return times_from(self._view.get(TIMES))
+
+    def has_garbage_since(self, version: int) -> bool:
+        """Return whether a file lost its last reference, or a clear dropped files, after ``version``."""
+        rows = self._view.list(self._layout.unreferenced())
+        return self.cleared_in() > version or any(row.version > version for row in rows)
 
     def is_assigned(self, requests: Iterable[Assignment]) -> bool:
         """Return whether all the references are assigned to the given jobs.

@@ -11,8 +11,8 @@ import msgspec
 from stratalog import Conflict, Document, Draft, Rules, Store
 from stratalog.clock import new_id
 from stratalog.codec import decode, encode
-from stratalog.errors import Invalid, VersionForgotten
-from stratalog_table import damaged_files, job_claims, partitions, references, table_changes
+from stratalog.errors import Invalid, NotFound, VersionForgotten
+from stratalog_table import damaged_files, job_claims, partitions, references, table_changes, version_times
 from stratalog_table.columns import ValueColumn, check_columns
 from stratalog_table.damaged_files import FileDamage, SetAside
 from stratalog_table.data_folder import DataFolder
@@ -64,6 +64,7 @@ MUTATORS: Mapping[str, Callable[[Draft, Any], None]] = MappingProxyType(
         "cancel_job": job_claims.cancel_job,
         "set_aside_files": damaged_files.set_aside_files,
         "release_files": damaged_files.release_files,
+        "record_time": version_times.record_time,
     }
 )
 RULES = Rules(mutators=MUTATORS)
@@ -108,24 +109,32 @@ class Table:
     def unreferenced_before(self, time_ms: int) -> Iterator[str]:
         """Yield the files that lost their last reference strictly before a time.
 
-        Yields no file if the log has forgotten the versions of that time.
+        If the log has forgotten the versions of that time, the times that `record_time` recorded decide.
         """
+        version = self.version_before(time_ms)
+        view = self.at()
+        return view.unreferenced(version_times.newest_before(view.times(), time_ms) if version is None else version)
+
+    def version_before(self, time_ms: int) -> int | None:
+        """Return the newest version that was committed strictly before a time, or None if the log has forgotten it."""
         try:
-            version = self.document.log.version_at(time_ms - 1)
+            return self.document.log.version_at(time_ms - 1)
         except VersionForgotten:
-            return iter(())
-        return self.at().unreferenced(version)
+            return None
 
     def cleared_ms(self) -> int:
         """Return the time of the version that last wrote the table's metadata. The last clear was not later.
 
-        Return 0 if no row from before the clear is left, or if the log has forgotten that version.
+        Return 0 if no row from before the clear is left. If the log has forgotten that version, return a later time:
+        the earliest recorded time that is known to be later, or the time now.
         """
-        version = self.at().cleared_in()
+        view = self.at()
+        version = view.cleared_in()
         try:
             return self.changed_ms(version) if version else 0
         except VersionForgotten:
-            return 0
+            recorded_ms = version_times.known_by(view.times(), version)
+            return self._clock.wall_ms() if recorded_ms is None else recorded_ms
 
     def changed_ms(self, version: int) -> int:
         """Return the time at which a version was committed. Raises NotFound, VersionForgotten."""
@@ -230,6 +239,17 @@ class Table:
     def set_retention(self, retention_days: int) -> int:
         """Set the number of days for which data files stay after the last version that needs them."""
         return self._commit("set_retention", SetRetention(retention_days))
+
+    def record_time(self) -> int:
+        """Record in the state that the newest version is committed by now. The time outlives the log's retention."""
+        version = self.version
+        try:
+            committed_ms = self.changed_ms(version)
+        except NotFound:
+            committed_ms = 0
+        # The time of the entry is later than this clock's if this clock is behind.
+        time_ms = max(committed_ms, self._clock.wall_ms())
+        return self._commit("record_time", version_times.RecordTime(version, time_ms))
 
     # Partitions
 
