@@ -15,7 +15,7 @@ CANCELLED = "test_a_request_that_a_stopping_server_cancels_is_answered_with_an_u
 QUERY_PARAMETERS = "src/stratalog/server/query_parameters.py"
 OF_QUERIES = "tests/server/test_query_parameters.py"
 OF_SHEETS = "apps/sheet/tests/test_http.py"
-EVERY_PATH = "test_every_path_of_the_openapi_document_refuses_an_undeclared_parameter_and_names_the_declared_ones"
+EVERY_PATH = "test_every_path_for_programs_refuses_an_undeclared_parameter_and_names_the_declared_ones"
 MISSPELT = "test_a_misspelt_field_or_parameter_of_a_request_is_refused_and_nothing_is_committed"
 
 

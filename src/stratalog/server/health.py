@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response, get
 
 from stratalog.server.error_responses import PROBLEMS
+from stratalog.server.query_parameters import ANY_QUERY
 from stratalog.server.service import Served
 
 __all__ = ["health", "metrics"]
@@ -19,7 +20,14 @@ class Health(msgspec.Struct, frozen=True):
     status: str = "ok"
 
 
-@get("/health", responses=PROBLEMS, tags=["server"], summary="Check that the store can be read")
+# A monitor or a proxy may add a parameter of its own, for example against caches.
+@get(
+    "/health",
+    opt={ANY_QUERY: True},
+    responses=PROBLEMS,
+    tags=["server"],
+    summary="Check that the store can be read",
+)
 async def health(service: Served) -> Health:
     """Answers 503 if the store cannot be read."""
     await service.health.ask()
@@ -28,7 +36,7 @@ async def health(service: Served) -> Health:
 
 @get(
     "/metrics",
-    opt={"action": "metrics"},
+    opt={"action": "metrics", ANY_QUERY: True},
     media_type=PROMETHEUS,
     responses=PROBLEMS,
     tags=["server"],
