@@ -342,7 +342,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_WEB_SERVER}::test_a_second_ctrl_c_while_the_application_ends_does_not_end_it_again",),
     ),
     Removal(
-        "B995",
+        "B914",
         (Edit(QUERY_PARAMETERS, "        if name not in known.names:\n", "        if False:\n"),),
         (
             f"{OF_QUERIES}::test_a_write_with_a_misspelt_condition_is_refused_and_writes_nothing",
@@ -352,12 +352,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B996",
+        "B915",
         (Edit(QUERY_PARAMETERS, "        if count > 1 and name not in known.repeatable:\n", "        if False:\n"),),
         (f"{OF_QUERIES}::test_a_parameter_that_is_given_twice_is_refused",),
     ),
     Removal(
-        "B997",
+        "B916",
         (
             Edit(
                 "src/stratalog/server/logs.py",
@@ -368,7 +368,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_QUERIES}::test_an_unknown_field_of_a_body_is_refused_and_nothing_is_written",),
     ),
     Removal(
-        "B997",
+        "B916",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/wire.py",

@@ -696,12 +696,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B998",
+        "B917",
         (Edit(COLLECTION, "    _record_time(table, now_ms, age_ms)\n", ""),),
         (f"{SHORT}::test_files_are_collected_although_the_log_forgets_versions_before_the_files_are_old",),
     ),
     Removal(
-        "B998",
+        "B917",
         (
             Edit(
                 f"{TABLE}/table.py",
@@ -712,12 +712,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{SHORT}::test_files_of_a_clear_stay_for_the_retained_time_although_the_log_has_forgotten_the_clear",),
     ),
     Removal(
-        "B998",
+        "B917",
         (Edit(f"{TABLE}/maintenance.py", "    _follow_jobs(table, faults)\n", ""),),
         (f"{SHORT}::test_a_pass_of_a_table_reads_its_finished_jobs_before_the_store_forgets_them",),
     ),
     Removal(
-        "B999",
+        "B918",
         (Edit(JOBS, "    return (*outputs, *added)[-OUTPUTS_RETAINED:]\n", "    return (*outputs, *added)\n"),),
         (f"{SHORT}::test_a_job_lists_its_latest_output_files_only",),
     ),
