@@ -38,7 +38,7 @@ class Unopenable:
         self._lock = threading.Lock()
 
     def check(self, owner: str, version: int, call: str = OPENING) -> None:
-        """Raise LimitExceeded if the call has failed too often, and its last failure is less than ``seconds`` old."""
+        """Raise LimitExceeded while the call is refused, by the rules of the class."""
         with self._lock:
             failure = self._failures.get((owner, version, call))
             if failure is None or failure.kills < SHEET_KILLS_MAX:
