@@ -1,7 +1,8 @@
 """Benchmarks of our DynamoDB client and of boto3, with canned responses and with an emulator.
 
-For the canned responses, another process answers every request with the same response, without delay. The sides
-alternate. A put is a conditional PutItem of 500 bytes. Our side calls the index, which calls our client.
+For the canned responses, another process answers every request with the same response, without delay. Rounds of
+our client and of boto3 alternate. A put is a conditional PutItem of 500 bytes. Our side puts through the index, which
+calls our client. In `client_commit` our side appends to a log, which also uses the index.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def our_puts(client: DynamoClient) -> Side:
 
 
 def our_appends(client: DynamoClient) -> Side:
-    """Return a side that appends one event. Each thread has its own log, since threads of one log would wait."""
+    """Return a side that appends one event. Each thread has its own log: in one log threads wait for each other."""
     clock = SystemClock()
     environment = Environment(DynamoIndex(client, TABLE), MemoryBlobs(clock), clock)
     records = [

@@ -66,13 +66,14 @@ def cost_of_log(
     work = _Work(Trial(settings), entry_bytes, snapshot_bytes, snapshot_blobs)
     segments = max(2, -(-2 * snapshot_every // segment_entries))
     entries = segments * segment_entries
+    # An open reads the newest snapshot, so none is measured before the first.
     ages = [max(1, snapshot_every * eighth // 8) for eighth in (1, 3, 5, 7)]
     opens: list[Units] = []
     for number in range(1, entries + 1):
         work.append(number)
         if number % snapshot_every == 0:
             work.snapshot(number)
-        elif number % snapshot_every in ages and len(opens) < len(ages):
+        elif number > snapshot_every and number % snapshot_every in ages and len(opens) < len(ages):
             opens.append(work.open(min(state_blobs, snapshot_blobs)))
     work.append(entries + 1)
     if archive:

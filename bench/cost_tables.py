@@ -224,7 +224,15 @@ def body_cost(size: int, inline: bool, prices: Prices, *, free: bool = False) ->
     """
     limit = 400_000 if inline else 0
     cost = cost_of_log(
-        200, 100, size, opens_per_entry=READS / 50, snapshot_bytes=1000, inline_bytes_max=limit, archive=free, free=free
+        200,
+        100,
+        size,
+        opens_per_entry=READS / 50,
+        snapshot_bytes=1000,
+        state_blobs=0,  # only the entries are read
+        inline_bytes_max=limit,
+        archive=free,
+        free=free,
     )
     parts = cost.dollars_by_part(prices)
     collected = total(collected_blob(), prices) * MILLION if free and not inline else 0

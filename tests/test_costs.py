@@ -78,3 +78,8 @@ def test_the_cost_of_a_log_is_the_sum_of_its_parts() -> None:
     assert cost.parts["archive"].s3_puts == pytest.approx(1 / 100)
     assert cost.dollars(PRICES) == pytest.approx(sum(cost.dollars_by_part(PRICES).values()))
     assert cost_of_log(100, 50, 200) == cost
+
+
+def test_an_open_reads_the_blobs_of_the_newest_snapshot() -> None:
+    cost = cost_of_log(100, 50, 200, opens_per_entry=1, snapshot_blobs=4, state_blobs=3)
+    assert cost.parts["open"].s3_gets == 3

@@ -396,7 +396,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B409",
-        (Edit(f"{SOURCES}polls.py", "    if failed is not None and now_ms", "    if False and now_ms"),),
+        (Edit(f"{SOURCES}polls.py", "    if failed is not None:  # the", "    if False:  # the"),),
         (f"{TESTS}test_polls.py::test_a_source_that_fails_is_due_after_a_back_off",),
     ),
     Removal(
@@ -651,5 +651,17 @@ REMOVALS: tuple[Removal, ...] = (
             f"{TESTS}test_source_rename.py::test_a_rename_killed_at_any_write_resumes_without_loss_or_duplicates",
             f"{TESTS}test_deletions.py::test_a_removal_killed_at_any_write_can_be_repeated",
         ),
+    ),
+    Removal(
+        "B960",
+        (
+            Edit(
+                f"{SOURCES}polls.py",
+                "        return now_ms - failed.last_ms >= _backoff_seconds(source, failed.failures) * 1000\n",
+                "        if now_ms - failed.last_ms < _backoff_seconds(source, failed.failures) * 1000:\n"
+                "            return False\n",
+            ),
+        ),
+        (f"{TESTS}test_polls.py::test_a_poll_that_fails_after_a_checkpoint_resumes_after_a_back_off",),
     ),
 )

@@ -3,7 +3,8 @@
 Each store results from one seed of a world. While the actors run, another process inspects the whole store repeatedly,
 through ports that inject faults. After the run, this module inspects the store once more. `BranchesWorld` has several
 stores, and the module inspects each store. No inspection may find damage. `WORLDS` lists the worlds that this module
-runs. The world `disk` is not among them, because each of its seeds inspects its own store after the last power failure.
+runs, which are not all worlds of `simulate`. The world `disk` is not among them, because each of its seeds inspects its
+own store after the last power failure.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ PAUSE_SECONDS_MAX = 20.0
 class Healthy(msgspec.Struct):
     """The counts of a run of many seeds.
 
-    ``histories`` counts the histories inspected at rest, and ``live`` counts the histories inspected during writes.
-    ``forks``, ``floors`` and ``archives`` count the stores with at least one fork, raised floor or archive. ``alarms``
-    describes the failed seeds.
+    ``stores`` counts the seeds. ``histories`` counts the histories inspected at rest. ``live`` counts the inspections
+    of histories during writes; most histories are inspected several times. ``forks``, ``floors`` and ``archives`` count
+    the seeds with at least one fork, raised floor or archive. ``alarms`` describes the failed seeds.
     """
 
     stores: int = 0
@@ -155,7 +156,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(alarm)
     print(
         f"{result.stores} stores ({result.forks} with forks, {result.floors} with floors, {result.archives} with"
-        f" archives): {result.histories} histories inspected at rest, {result.live} while others wrote;"
+        f" archives): {result.histories} histories inspected at rest, {result.live} inspections while others wrote;"
         f" {len(result.alarms)} alarms"
     )
     return 1 if result.alarms else 0

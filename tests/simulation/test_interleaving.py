@@ -1,4 +1,4 @@
-"""While yield points are active, each access of a shared attribute first calls the hook."""
+"""While yield points are active, each access of a shared attribute first calls the hook. Interrupts end waits."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import pytest
 import stratalog
 from apps.catalogue.tests.helpers import Catalogue
 from stratalog.testing.clock import ManualClock
+from stratalog_catalogue import polls
 from stratalog_catalogue.folder import Step
 from stratalog_catalogue.names import CHECKPOINTS, SETTINGS
 from stratalog_catalogue.polls import Polled, poll
@@ -75,6 +76,24 @@ def test_a_source_that_fails_is_due_after_a_back_off(
     (catalogue.folder / "away").rename(catalogue.folder / "first")
     assert [polled.reason for polled in poll_due(catalogue)] == [""]
     assert catalogue.records.failure("polls/first") is None
+
+
+def test_a_poll_that_fails_after_a_checkpoint_resumes_after_a_back_off(
+    catalogue: Catalogue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(source: Source, *_: object) -> Iterator[Step]:
+        yield Step(iter(()), {"position": 1}, clock.wall_ms())
+        raise ValueError("a part of the source is damaged")
+
+    monkeypatch.setattr(polls, "_steps", interrupted)
+    assert [polled.reason != "" for polled in poll_due(catalogue)] == [True, True]
+    monkeypatch.undo()
+    clock.sleep(59)
+    assert poll_due(catalogue) == []
+    clock.sleep(1)
+    assert [(polled.source, polled.reason) for polled in poll_due(catalogue)] == [("first", ""), ("second", "")]
+    clock.sleep(60)
+    assert poll_due(catalogue) == []
 
 
 def test_the_back_off_ends_at_the_interval_of_the_source(catalogue: Catalogue, clock: ManualClock) -> None:

@@ -162,7 +162,7 @@ class _Connection:
         self._poll.register(stream, select.POLLIN)
 
     def is_open(self) -> bool:
-        """Return whether an idle connection can be used. If the connection is readable, the server has closed it."""
+        """Return whether an idle connection can be used. If readable, the server has closed it or sent stray bytes."""
         return not self._poll.poll(0)
 
     def exchange(self, request: bytes) -> Reply:

@@ -1,7 +1,8 @@
 """Contention: one process's estimate of the other writers of a log. The estimate decides how the next try begins.
 
-A put that loses its race costs as much as a put that succeeds. A read costs a fifth of a put. So a writer whose head is
-probably outdated reads the head before the put. The estimate never makes a lone writer read first.
+A put that loses its race costs as much as a put that succeeds. A read costs a fifth of a put. So a writer reads the
+head before the put if its head is outdated with a probability of more than a fifth. The estimate never makes a lone
+writer read first.
 """
 
 from __future__ import annotations

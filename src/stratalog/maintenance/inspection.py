@@ -94,7 +94,7 @@ def inspected_histories(store: Store) -> Iterator[HistoryName]:
 
     A damaged line lists its log or record too, unless its sort key is damaged.
 
-    `blob_owners` does not find an unlisted record whose id is too long for a key, nor an unlisted fork.
+    `blob_owners` does not find an unlisted record with a shortened key, nor an unlisted fork.
     """
     with _recording(store, DamageList()) as (environment, _):
         index = environment.index

@@ -1,4 +1,4 @@
-"""Queries of documents over HTTP: six numbered queries, the digest, the differences, and the history of a key."""
+"""Queries of documents over HTTP: six numbered queries, digest, version at a time, differences, history of a key."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class MutationState(msgspec.Struct, frozen=True):
 
 
 class LastMutation(msgspec.Struct, frozen=True):
-    """A client's last mutation number, committed or raised after a restore, or 0 for an unknown client."""
+    """The number of a client's last mutation, or a higher number set by `Document.resume`; 0 for an unknown client."""
 
     client: str
     last: int
@@ -232,7 +232,7 @@ def mutation(
 
 @reading("/client", opt={"action": "read"}, summary="Query 6: a client's latest mutation")
 def latest_mutation(service: Served, organisation: Name, document: Name, client: Client) -> LastMutation:
-    """The client must give the next number to its next mutation."""
+    """The client must give the number ``last`` + 1 to its next mutation."""
     return LastMutation(client, service.document(organisation, document).last_mutation(client))
 
 

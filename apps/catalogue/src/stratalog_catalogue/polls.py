@@ -52,7 +52,7 @@ Connect = Callable[[], Any]
 class Polled(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a source's poll. ``reason`` is the error that ended the poll.
 
-    The records before the error are stored.
+    The records before the error are stored, except in a dry run.
     """
 
     source: str
@@ -79,7 +79,8 @@ def poll(
     """Poll these sources, or all sources that are not paused, and yield each outcome when the source's poll ends.
 
     With ``due_only`` a source is polled only if its checkpoint was last stored at least ``every_seconds`` ago. A source
-    whose last poll failed is due again after a back-off of at most ``every_seconds``. With ``dry_run`` the function
+    whose last poll failed is due after a back-off of at most ``every_seconds`` instead, even if the failed poll stored
+    a checkpoint. With ``dry_run`` the function
     ignores ``due_only``, reads the sources and writes nothing. Raises NotFound if a named source is missing, Invalid
     and Corrupt if its settings cannot be read, and Unavailable.
     """
@@ -121,7 +122,7 @@ def poll_source(
 
     If the source or the store is unavailable, the function tries again from the newest checkpoint. It makes at most
     `CATALOGUE_POLL_TRIES_MAX` tries from one checkpoint. Raises Unavailable if the store is unavailable when the poll
-    counts the failure.
+    counts its failure, or forgets earlier failures after a success.
 
     If a complete state lacks too many records, the poll deletes no record unless ``allow_deletions`` is True, and the
     next poll reads the state again. A failed poll counts as a failure of the source. Repeated failures make the source
@@ -192,7 +193,7 @@ def reason_of(cause: Exception) -> str:
 
 
 def forget_checkpoint(records: Records, source: str) -> None:
-    """Delete a source's checkpoint. The next poll reads the whole source again, but stores no record a second time."""
+    """Delete a source's checkpoint. The next poll reads the whole source again, but stores no unchanged record."""
     try:
         records.delete(CHECKPOINTS + source)
     except NotFound:
@@ -244,7 +245,8 @@ def _checkpoint(records: Records, source: Source) -> Checkpoint:
         raise Corrupt("the source's checkpoint cannot be read", source=source.name, reason=str(exc)) from exc
     if checkpoint.get("location") == source.scope:
         return checkpoint
-    # The first state of a mirror's new folder may lack files of the old folder, so it must not be earlier.
+    # A poll deletes the records that a mirror's state lacks. So a state of the new folder must not be older than the
+    # last state of the old folder.
     return {"newest": checkpoint["newest"]} if is_mirror(source) and "newest" in checkpoint else {}
 
 
@@ -261,8 +263,8 @@ def _is_due(records: Records, source: Source, now_ms: int) -> bool:
     A source with a damaged checkpoint is due after its back-off, so that the poll reports the damage.
     """
     failed = records.failure(POLLS + source.name)
-    if failed is not None and now_ms - failed.last_ms < _backoff_seconds(source, failed.failures) * 1000:
-        return False
+    if failed is not None:  # the failed poll may have stored a checkpoint, so ignore the time of the checkpoint
+        return now_ms - failed.last_ms >= _backoff_seconds(source, failed.failures) * 1000
     try:
         polled_ms = _checkpoint(records, source).get("polled_ms", 0)
     except Corrupt:

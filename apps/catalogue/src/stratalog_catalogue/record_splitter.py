@@ -106,9 +106,10 @@ def split(source: Source, pieces: Iterable[bytes], where: str) -> Iterator[Read]
 def time_ms_of(value: Any) -> int:
     """Return a time in milliseconds since 1970. Raises Invalid.
 
-    The value is a time in ISO 8601 or RFC 2822, a year, a year and month, or a number. Four digits are a year, and
-    eight digits that form a date are a day. Another number is in seconds, or in milliseconds if it is at least
-    `MILLISECONDS_MIN`. In seconds, this minimum would be after the year 5000.
+    The value is a time in ISO 8601, a time in RFC 2822 with its day of the week, a year, a year and month, or a number.
+    Four digits from 1000 on are a year. Eight digits that look like a date from 1900 to 2099 are a day. Another number
+    is in seconds, or in milliseconds if it is at least `MILLISECONDS_MIN`. In seconds, this minimum would be after the
+    year 5000.
     """
     text = str(value).strip()
     try:
@@ -197,7 +198,7 @@ def _split_rfc822(source: Source, pieces: Iterable[bytes], where: str) -> Iterat
         end = b"\r\n" if b"\r\n" in paragraph or paragraph.endswith(b"\r") else b"\n"
         stripped = paragraph.strip(b"\r\n")
         if stripped:
-            # Only the id's fields must be UTF-8 here. Invalid bytes in other fields pass, and stay in the body.
+            # Only the fields of the id and the time must be UTF-8 here. Invalid bytes in other fields stay in the body.
             fields = control_fields(stripped, errors="surrogateescape")
             body = encode_text(stripped + end, encoding)
             yield _record(source, fields.get, body, f"{where}#{position}", named_encoding(encoding, mark))

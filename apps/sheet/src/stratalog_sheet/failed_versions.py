@@ -25,7 +25,8 @@ class _Failure(msgspec.Struct):
 class Unopenable:
     """Failures of engines by sheet, version and call. Safe to share between threads.
 
-    For ``seconds``, `check` refuses a call that has failed too often. `check` allows the same call on a newer version.
+    `check` refuses a call for ``seconds`` after the call has exceeded a limit or crashed an engine. Engines killed by
+    SIGKILL or SIGTERM count only from the `SHEET_KILLS_MAX`-th on. `check` allows the same call on another version.
     If there are more than `SHEET_UNOPENABLE_MAX` failures, `note` removes the failure that it has not updated for
     longest.
     """
@@ -37,7 +38,7 @@ class Unopenable:
         self._lock = threading.Lock()
 
     def check(self, owner: str, version: int, call: str = OPENING) -> None:
-        """Raise LimitExceeded if the call has failed too often, and its last failure is less than ``seconds`` old."""
+        """Raise LimitExceeded while the call is refused, by the rules of the class."""
         with self._lock:
             failure = self._failures.get((owner, version, call))
             if failure is None or failure.kills < SHEET_KILLS_MAX:

@@ -51,8 +51,9 @@ SHEET_CALL_CPU_SECONDS_MAX = 10
 SHEET_WORKBOOK_SECONDS_MAX = 60
 SHEET_WORKBOOK_CPU_SECONDS_MAX = 40
 SHEET_ANSWER_BYTES_MAX = 512 * 1024 * 1024
-# After a version has failed to open too often (`SHEET_KILLS_MAX`), no engine of the process tries to open this version
-# for `SHEET_UNOPENABLE_SECONDS`. The process records at most `SHEET_UNOPENABLE_MAX` failed calls.
+# After a call on a version has exceeded a limit or crashed an engine, no engine of the process tries the call again for
+# `SHEET_UNOPENABLE_SECONDS`. For kills see `SHEET_KILLS_MAX`. A process records at most `SHEET_UNOPENABLE_MAX` such
+# calls.
 SHEET_UNOPENABLE_SECONDS = 60
 SHEET_UNOPENABLE_MAX = 1000
 # Limits on reading a workbook: the text for the engine, the elements parsed, and the images.

@@ -97,7 +97,7 @@ class Models:
         return self._open(owner, load_plans, version)
 
     def raw(self, model: Model, name: str, **arguments: Any) -> bytes:
-        """Return the JSON result of a call on a model. Raises LimitExceeded if the call recently failed too often.
+        """Return the JSON result of a call on a model. Raises LimitExceeded if `Unopenable` refuses the call.
 
         Also raises the errors of `Engine.raw`.
         """

@@ -1,4 +1,4 @@
-"""Bodies of the spreadsheet's routes: requests in JSON, and the response bodies that no method of a sheet returns."""
+"""Bodies of the spreadsheet's routes: requests in JSON, and responses that describe sheets."""
 
 from __future__ import annotations
 

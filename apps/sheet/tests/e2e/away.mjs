@@ -1,4 +1,5 @@
-// Stories of a cell that is being edited while others change the sheet, and of concurrent edits of two users.
+// Stories of a cell that is being edited while others change the sheet, of offline and concurrent edits of two users,
+// of a restore during edits, of a refused change, and of the question before a sort.
 
 import assert from "node:assert/strict";
 import * as people from "./people.mjs";

@@ -1,5 +1,5 @@
-// Names: the addresses of a sheet's page and of the page of all sheets, and the name of a new sheet in the store. Each
-// name is unique in its organisation.
+// The addresses of a sheet's page and of the page of all sheets, and the name of a new sheet in the store. The random
+// end of the name makes it very unlikely that another sheet of the organisation has the name.
 
 export const addressOf = (organisation, sheet) =>
   `/web/sheet/edit.html?${new URLSearchParams({ in: organisation, sheet })}`;
