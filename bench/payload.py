@@ -1,6 +1,6 @@
-"""The data that Stratalog and the programs compared with it store.
+"""The data of the benchmarks. Each side stores the same data: Stratalog, and each program that it is compared with.
 
-The usual data is an event of about 150 bytes of JSON, similar to the data of small programs. `large_item` returns a
+The usual data is an event of about 140 bytes of JSON, similar to the data of small programs. `large_item` returns a
 large value.
 """
 
@@ -27,7 +27,7 @@ def fact(number: int) -> dict[str, Any]:
 
 
 def fact_bytes(number: int) -> bytes:
-    """Return the same data as JSON."""
+    """Return `fact` of the same number as JSON."""
     return json.dumps(fact(number), separators=(",", ":")).encode()
 
 
@@ -37,7 +37,7 @@ def item_key(number: int) -> str:
 
 
 def large_item(chance: random.Random, size: int) -> dict[str, str]:
-    """Return an item with ``size`` characters of text. Text of 50,000 characters compresses to about 40%."""
+    """Return an item with ``size`` characters of text. 50,000 characters compress to about 40% of their size."""
     words = ["".join(chance.choices(string.ascii_lowercase, k=chance.randint(2, 10))) for _ in range(2000)]
     text = " ".join(chance.choices(words, k=size // 4))
     return {"id": words[0], "name": words[1], "text": text[:size]}

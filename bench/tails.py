@@ -1,7 +1,7 @@
-"""Tails: the median, the 99th percentile and the maximum of single commits, including the snapshots that they start.
+"""Tails: the median, the 99th percentile and the maximum of the times of single commits, also while a snapshot runs.
 
-Each side makes all of its commits without pause. A snapshot that a commit starts runs during the next commits of the
-same side. The wait for the last snapshot is not measured.
+The two sides are Stratalog and plain SQLite. Each side makes all of its commits without pause. A snapshot that a commit
+starts runs during the next commits of the same side. The wait for the last snapshot is not measured.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SUBJECTS = {
 
 
 class Latencies(msgspec.Struct, frozen=True):
-    """Percentiles of the microseconds of single calls."""
+    """Percentiles and the maximum of the microseconds of single calls."""
 
     p50: float
     p99: float
@@ -44,7 +44,7 @@ class Latencies(msgspec.Struct, frozen=True):
 
     @property
     def tail(self) -> float:
-        """The 99th percentile, in medians."""
+        """The 99th percentile divided by the median."""
         return self.p99 / self.p50
 
 
@@ -70,7 +70,7 @@ FIGURES: tuple[Figure, ...] = tuple(
             goal=P99_PER_P50_MAX,
             better="less",
             goal_bounds="value",
-            reason="the latencies above plain are in the three rows before",
+            reason="the three rows before show the µs above plain",
             on_disk=True,
         ),
     )

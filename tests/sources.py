@@ -1,4 +1,4 @@
-"""The folders of the project's code. Every check that reads code or settings takes the folders from this module."""
+"""The folders of the project's code. The checks of all code, and of the settings for it, take them from this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers of the tests of the cloud backends: indexes on the emulators, and a check of billed requests."""
+"""Helpers of the tests of the cloud backends: indexes on the emulators or on AWS, and a check of billed requests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def dynamo_index(emulator: Emulator) -> DynamoIndex:
 
 
 def check_billed_requests(queue: SqsQueue | MeteredQueue) -> None:
-    """Check that a queue counts one billed request for each started 64 KB of bodies, and one for a small batch."""
+    """Check that a queue counts one billed request for each started 64 KB of a request, and one for a small batch.
+
+    SQS counts bodies in base64: the large body of 150,000 bytes counts as 200,000 bytes, which start four times 64 KB.
+    """
     queue.send("g", [b"small"] * 10)
     given = queue.receive()
     queue.send("h", [bytes(150_000)])

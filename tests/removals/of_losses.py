@@ -49,6 +49,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
+        "B965",
+        (
+            Edit(
+                f"{SHEET}/filled_cells.py",
+                "        count = bottom - top + 1\n",
+                "        self._rows += (count := bottom - top + 1)\n",
+            ),
+        ),
+        (f"{TESTS}::test_a_merge_of_too_many_rows_does_not_refuse_later_merges",),
+    ),
+    Removal(
         "B897",
         (Edit(CELLS, 'elif name == "hyperlink" and not self.is_skipping:', "elif False:"),),
         (f"{TESTS}::test_links_of_ranges_are_imported_and_links_of_empty_cells_are_reported",),

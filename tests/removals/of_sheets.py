@@ -507,7 +507,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B328",
         (Edit(f"{SHEET}/pool.py", "self._mine.is_refused = was_refused", "self._mine.is_refused = False"),),
-        (f"{TESTS}/test_engine.py::test_the_end_of_a_nested_without_block_does_not_reopen_the_pool",),
+        (f"{TESTS}/test_engine.py::test_a_pool_lends_no_engine_until_the_outermost_refusing_block_ends",),
     ),
     Removal(
         "B329",
@@ -778,7 +778,7 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (
-            f"{TESTS}/test_forgotten.py::test_the_floor_rises_only_after_a_restore_without_a_snapshot_has_got_its_snapshot",
+            f"{TESTS}/test_forgotten.py::test_a_restore_that_lacked_its_snapshot_keeps_its_content_after_the_floor_rises",
         ),
     ),
     Removal(

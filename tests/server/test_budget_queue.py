@@ -1,7 +1,7 @@
 """Calls wait for room in a budget, for a bounded time and in order of arrival.
 
-A call that lacks only room in its principal's share delays no other call. A very small call waits only if the budget
-has no room for it.
+A call that lacks only room in its principal's share delays no other call. A very small call does not wait behind other
+calls: it waits only if the budget or its principal's share has no room for it.
 """
 
 from __future__ import annotations

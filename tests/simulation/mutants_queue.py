@@ -60,12 +60,12 @@ def _ports_count(self: Worker, messages: Sequence[Message]) -> int:
 
 
 def _backwards(blobs: Any, messages: Sequence[Message]) -> list[Opened]:
-    """Coalesce messages in reverse order."""
+    """Coalesce the same messages as before, but apply them in reverse order."""
     return list(reversed(_coalesce(blobs, messages)))
 
 
 def _any_numbers(reached: Any, mutations: Any) -> bool:
-    """Coalesce pushes without a comparison of their numbers, even if a push leaves out its first mutations."""
+    """Coalesce pushes without a comparison of their mutations' numbers, even if numbers are missing in between."""
     return True
 
 
@@ -105,7 +105,12 @@ MUTANTS = (
         replaced(_trial, "_reject_after_last_attempt", _never_rejected),
         ("moved aside", "progress"),
     ),
-    Mutant("queue: suspect not noted", QueueWorld, replaced(_trial, "_mark", _unmarked), ("moved aside", "progress")),
+    Mutant(
+        "queue: attempt record not written",
+        QueueWorld,
+        replaced(_trial, "_mark", _unmarked),
+        ("moved aside", "progress"),
+    ),
     Mutant(
         "queue: rejection without a letter",
         QueueWorld,
@@ -122,15 +127,17 @@ MUTANTS = (
         replaced(Settler, "_document", _any_incarnation),
         ("failure", "heirs", "last"),
     ),
-    Mutant("queue: joined backwards", QueueWorld, replaced(settlement, "coalesce", _backwards), ("settled", "failure")),
     Mutant(
-        "queue: joined without a comparison of numbers",
+        "queue: coalesced backwards", QueueWorld, replaced(settlement, "coalesce", _backwards), ("settled", "failure")
+    ),
+    Mutant(
+        "queue: coalesced without a comparison of numbers",
         QueueWorld,
         replaced(coalescing, "_run_on", _any_numbers),
         ("settled",),
     ),
     Mutant(
-        "queue: joined across devices",
+        "queue: coalesced across devices",
         QueueWorld,
         replaced(coalescing, "_batch_key", _anybody),
         ("answers", "settled", "owner", "progress"),

@@ -20,7 +20,7 @@ VERSIONS_MIN = 15
 """The minimum number of versions of a run. The runs of seven seeds have 23 to 56 versions."""
 
 SEED_ACROSS = 2
-"""The seed of a run in which an undo reaches across an app snapshot."""
+"""The seed of a run in which an undo reaches across an app snapshot, if `at_the_head` chooses the snapshots."""
 
 
 @pytest.mark.slow

@@ -362,7 +362,7 @@ def test_a_busy_engine_ends_when_its_connection_is_closed() -> None:
 # Callers
 
 
-def test_the_end_of_a_nested_without_block_does_not_reopen_the_pool(made: Callable[..., EnginePool]) -> None:
+def test_a_pool_lends_no_engine_until_the_outermost_refusing_block_ends(made: Callable[..., EnginePool]) -> None:
     pool = made(engines_max=1)
     with pool.without():
         with pool.without(), pytest.raises(EngineNeeded), pool.lend("a"):

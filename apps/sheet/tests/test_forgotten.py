@@ -221,7 +221,7 @@ def test_snapshot_due_saves_the_missing_snapshot_of_a_restore(short: Sheets) -> 
     ]  # no older snapshot exists, so 3 is not due immediately
 
 
-def test_the_floor_rises_only_after_a_restore_without_a_snapshot_has_got_its_snapshot(short: Sheets) -> None:
+def test_a_restore_that_lacked_its_snapshot_keeps_its_content_after_the_floor_rises(short: Sheets) -> None:
     """The restore needs version 2, and the floor may rise to 4. Maintenance first saves the snapshot of the restore."""
     sheet = short.create("acme", "plan")
     for number in range(8):

@@ -49,8 +49,8 @@ def blobs_of_bodies(blobs: Blobs, owner: str, bodies: Iterable[BodyRef]) -> tupl
 class BodyReferences:
     """The references in the entry bodies that were copied, so that the search need not read these bodies again.
 
-    Remembers at most `BACKUP_BLOBS_REMEMBERED_MAX` bodies. Bodies in several parts, and bodies that are no events of a
-    document, are not remembered.
+    Remembers at most `BACKUP_BLOBS_REMEMBERED_MAX` bodies. Does not remember bodies in several parts, and bodies that
+    cannot be decoded as events.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class BodyReferences:
                 self._known[bytes.fromhex(address)] = tuple(references_in(decode_events(body), 0))
 
     def add_base(self, catalogue: BackupWriter, owner: str) -> None:
-        """Treat bodies of the base as if they had no references. The search of the base has followed those."""
+        """Treat bodies of the base as if they had no references: the search of the base has followed these."""
         for item in catalogue.base_blobs(owner, after=f"{BODIES}/", before=f"{BODIES}0"):
             if len(self._known) >= BACKUP_BLOBS_REMEMBERED_MAX:
                 return
@@ -84,8 +84,8 @@ class LostBlobs:
         self._catalogue = catalogue
         self._owner = owner
         self._listed = listed
-        # If no blob of the base is gone, the items of the base need no search. Neither does a chunk of the base: the
-        # search of the base has followed it. So the search of most backups reads little.
+        # If the base has lost no blob, and the source still lists all blobs of the base, the items and chunks of the
+        # base need no search: the search of the base has followed them. So the search of most backups reads little.
         is_complete = not catalogue.base_lost_blobs(owner)
         gone = {name.partition("/")[0] for name in catalogue.gone(owner, listed)}
         self._only_new = is_complete and not gone
@@ -101,9 +101,9 @@ class LostBlobs:
         self._marking = Marking(readable, owner, self._need, Reached(), self._seen, lambda: None, self._fail, bodies.of)
 
     def run(self, rows: Mapping[str, bytes], retained: Collection[str]) -> bytes:
-        """Note each lost blob as a failure. Return the row of the family's blobs, with those of the base that are lost.
+        """Note each lost blob as a failure. Return the row ``listed``, together with the lost blobs that the base has.
 
-        If an item or blob cannot be read, the row has all blobs of the base.
+        If an item or blob cannot be read, or too many blobs are lost, the row has all blobs of the base.
 
         ``rows`` are the new rows of the family, and ``retained`` the keys of the rows that stay as in the base.
         """
@@ -136,7 +136,10 @@ class LostBlobs:
             yield from (item for item in ours if known.get(item.sort) != item)
 
     def _base_chunks(self) -> set[bytes]:
-        """Return chunks of the base, at most half as many as the marking holds: it forgets all when it has too many."""
+        """Return chunks of the base, at most `COLLECT_CHUNKS_SEEN_MAX` / 2.
+
+        The marking forgets all chunks when it has `COLLECT_CHUNKS_SEEN_MAX`, so leave it room for new chunks.
+        """
         blobs = self._catalogue.base_blobs(self._owner, after=CHUNKS, before=AFTER_CHUNKS)
         return {bytes.fromhex(item.sort.removeprefix(CHUNKS)) for item in islice(blobs, COLLECT_CHUNKS_SEEN_MAX // 2)}
 

@@ -1,4 +1,4 @@
-"""A commit that reads whether it took effect, if its answer is lost."""
+"""A commit whose answer may get lost: the function then reads whether the commit took effect."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ def commit_once(
     """Commit ``writes`` with ``blobs``. If the answer is lost, read whether the commit took effect.
 
     ``landed`` reads whether the writes took effect. No other caller may make the same writes. After a lost answer this
-    function calls ``landed``. If ``landed`` returns False, the function commits the writes again. The first commit may
-    still be under way, but it has the same conditions, so only one of the two commits can take effect.
+    function calls ``landed``. If ``landed`` returns False, the function commits the writes again, while the first
+    commit may still be under way. A commit must make one of its own conditions false, so that only one of the
+    two commits can take effect. A commit without conditions may take effect twice. So this must be harmless, and its
+    ``landed`` may always return False.
 
     Raises ConditionFailed: nothing was written. Raises Unavailable: nothing was written within the time budget. Raises
     OutcomeUnknown: the writes may have taken effect.

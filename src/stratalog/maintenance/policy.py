@@ -45,7 +45,7 @@ class MaintenancePolicy(CheckedStruct, frozen=True, kw_only=True, forbid_unknown
     snapshot at or below the version that the policy permits."""
 
     exceptions: Mapping[str, RetentionPolicy] = {}
-    """Retention by `ORGANISATION/DOCUMENT` or else by `ORGANISATION`, instead of `documents` and `logs`.
+    """Retention by `ORGANISATION/DOCUMENT` or `ORGANISATION/LOG`, else by `ORGANISATION`, else `documents` or `logs`.
 
     Write `%` in an organisation's id as `%25`, and a slash as `%2F`; otherwise one tenant's policy would apply to
     another tenant.

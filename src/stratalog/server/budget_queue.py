@@ -14,8 +14,9 @@ __all__ = ["BudgetQueue"]
 class BudgetQueue:
     """The callers that wait for room in one budget, in order of arrival. Used on one event loop.
 
-    An amount of up to ``small_max`` bypasses the queue if the budget has room. A larger amount joins the queue if a
-    caller waits for room in the process. A caller that waits only for its own share blocks no other caller.
+    An amount of up to ``small_max`` bypasses the queue if the budget and the caller's share have room. A larger amount
+    joins the queue if a caller waits for room in the process. A caller that waits only for its own share blocks no
+    other caller.
     Each caller waits for at most ``seconds_max``. At most ``waits_of_holder_max`` callers with the same holders (the
     same principal and organisation) wait at once. The queue refuses further callers with these holders. Without shares
     this limit does not apply.

@@ -24,8 +24,8 @@ def raise_descriptor_limit() -> int:
 def connections_within(descriptors: int, wanted: int) -> int:
     """Return how many of the ``wanted`` connections fit into ``descriptors``.
 
-    `DESCRIPTORS_RESERVED` of the descriptors are reserved for the store's files. A process with very few descriptors
-    still uses a quarter of its descriptors for connections.
+    `DESCRIPTORS_RESERVED` descriptors are reserved for the store's files, for engines and for other services. A process
+    with very few descriptors still uses a quarter of its descriptors for connections.
     """
     if descriptors == resource.RLIM_INFINITY:
         return wanted

@@ -1,4 +1,7 @@
-"""Records over HTTP: the routes of records and their versions. Bodies may have any size, and are streamed."""
+"""Records over HTTP: the routes of records and their versions. Bodies are streamed.
+
+A put accepts up to `REQUEST_RECORD_BYTES_MAX`. A response may be larger: a program can put larger bodies by itself.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,11 @@ Metadata = Annotated[str | None, HeaderParameter(name="Stratalog-Metadata")]
 
 
 class RecordInfo(msgspec.Struct, frozen=True):
-    """One version of a record without its body. ``digest`` is the SHA-256 of the body, or empty for a deletion.
+    """One version of a record without its body. ``digest`` is the SHA-256 of the body.
 
     ``principal`` is an id. ``hash`` identifies the history up to the version. Digests are hexadecimal. If ``redacted``
-    is true, the body of the version was erased.
+    is true, the body of the version was erased. For a deletion or a redacted version, ``digest`` is empty and ``size``
+    is 0.
     """
 
     id: str
@@ -166,7 +170,10 @@ def get_record(
     wanted: RangeHeader = None,
     known: IfNoneMatch = None,
 ) -> Response[bytes] | Stream:
-    """The default is the latest version. The body of a named version never changes: clients may cache it for ever."""
+    """The default is the latest version. A named version never gets another body, so clients may cache its body.
+
+    The server may erase or forget the body later. A cache then still has it.
+    """
     records = service.store.records(organisation)
     stored = records.stat(record, version)
     parts = records.open(record, stored.version)
@@ -199,7 +206,7 @@ def delete_record(
     expected: At = None,
     write_id: WriteId = None,
 ) -> None:
-    """Earlier versions stay readable."""
+    """Earlier versions stay readable. If the record is deleted already, nothing is written."""
     service.store.records(organisation).delete(record, expected=expected, write_id=write_id, principal=request.user.id)
 
 
@@ -211,7 +218,7 @@ def undelete(
     record: Name,
     write_id: WriteId = None,
 ) -> RecordInfo:
-    """The restored body is a new version."""
+    """The restored body is a new version. If the record is not deleted, nothing is written."""
     records = service.store.records(organisation)
     return _info(records.undelete(record, write_id=write_id, principal=request.user.id))
 

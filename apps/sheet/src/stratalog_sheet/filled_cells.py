@@ -16,7 +16,7 @@ COLUMN_BITS = 20
 
 
 class FilledCells:
-    """The positions of the filled cells of a worksheet, and its merges so far. In a valid file, merges follow cells.
+    """The positions of the filled cells of a worksheet, and its merges so far. In a valid file, cells come first.
 
     Each cell is one number, so that a million cells take 8 MB. The order of the numbers is the order of the cells, row
     by row; the lowest bit tells whether the cell has a formula.
@@ -38,7 +38,8 @@ class FilledCells:
     def within(self, cells: str) -> Iterator[tuple[Position, bool]]:
         """Yield the filled cells of a range such as ``B7:C9``: the position, and whether the cell has a formula.
 
-        Raises Invalid for another text, and after `SHEET_XLSX_STEPS_MAX` steps of all calls.
+        Each visited cell counts as a step. Raises Invalid if ``cells`` is not a range, or if all calls together have
+        more than `SHEET_XLSX_STEPS_MAX` steps.
         """
         (left, top), (right, bottom) = parse_range(cells)
         self._sort()
@@ -56,15 +57,17 @@ class FilledCells:
                 at += 1
 
     def merge(self, cells: str) -> bool:
-        """Add a merge, and return True, unless it would hide a filled cell or shares a cell with an earlier merge.
+        """Add a merge and return True. Return False if it hides a filled cell or shares a cell with an earlier merge.
 
         The engine empties the cells that a merge hides. If two merges share a cell, it empties both. The merges of one
-        worksheet may have `SHEET_CELLS_MAX` rows in all. Raises Invalid.
+        worksheet may have `SHEET_CELLS_MAX` rows in all, including merges that share a cell with an earlier merge. The
+        method also returns False for a merge that would exceed this limit. Raises Invalid as `within` does.
         """
         (left, top), (right, bottom) = parse_range(cells)
-        self._rows += bottom - top + 1
-        if self._rows > SHEET_CELLS_MAX or any(cell != (left, top) for cell, _ in self.within(cells)):
+        count = bottom - top + 1
+        if self._rows + count > SHEET_CELLS_MAX or any(cell != (left, top) for cell, _ in self.within(cells)):
             return False
+        self._rows += count
         rows = [(self._merged.get(row, []), row) for row in range(top, bottom + 1)]
         if any(_overlaps(merged, left, right) for merged, _ in rows):
             return False
@@ -90,7 +93,10 @@ def _number(column: int, row: int) -> int:
 
 
 def _overlaps(merged: list[tuple[int, int]], left: int, right: int) -> bool:
-    """Return whether a merge of a row, given by the sorted ``merged``, shares a column with a new merge."""
+    """Return whether a new merge shares a column with a merge of one row.
+
+    ``merged`` has the first and last column of each merge of the row, in order.
+    """
     at = bisect_right(merged, (right, right))
     # Merges of one row share no column, so their ends are sorted, too.
     before = merged[at - 1] if at else None

@@ -349,7 +349,7 @@ class SheetWriter(PartWriter):
         with suppress(Invalid):
             if self._filled.merge(cells):
                 return True
-        text = "merges that hide filled cells, or that overlap, are not kept"
+        text = "merges that hide filled cells, that overlap, or that have too many rows in all, are not kept"
         self._context.findings.add("merge", text, f"{self._sheet}!{cells}")
         return False
 

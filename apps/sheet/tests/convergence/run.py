@@ -31,11 +31,14 @@ from tests.processes import killed_after
 CLIENTS = Path(__file__).with_name("clients.mjs")
 PAGE = Path(__file__).parents[2] / "src/stratalog_sheet/web"
 SECONDS_MAX = 600
-"""The limit of the time of a clients' process. A process that still runs then is killed, and the run fails."""
+"""A process of clients that still runs after this time is killed, and the run fails."""
 
 
 class Diverged(AssertionError):
-    """Two states that must be equal differ, or a text is lost."""
+    """A run failed: states that must be equal differ, a text is lost, or a message stays pending.
+
+    Also raised if a process of the run fails or does not end in time.
+    """
 
 
 class Run:
@@ -53,7 +56,7 @@ class Run:
         self.counts: dict[str, int] = {}
 
     def _chosen_settings(self) -> SheetSettings:
-        """Return settings with short intervals, so that a run has many undos across app snapshots."""
+        """Return settings with short intervals, so that a short run has many app snapshots."""
         return SheetSettings(undo_entries=5 + self.seed % 11, snapshot_entries=3 + self.seed % 7)
 
     def play(self, clients: int, steps: int) -> None:
@@ -216,12 +219,12 @@ def _cell_by_cell(zones: dict[str, Any], known: dict[str, Any]) -> Iterator[tupl
                 yield cell_name(column, row), known[str(number)]
 
 
-def play(seed: int, engines: EnginePool, clients: int = 0, steps: int = 250) -> dict[str, int]:
+def play(seed: int, engines: EnginePool, steps: int = 250) -> dict[str, int]:
     """Play one run and return its counts. Raises Diverged."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run(seed, engines, folder)
         try:
-            run.play(clients or 3 + seed % 4, steps)
+            run.play(3 + seed % 4, steps)
         except Exception as exc:
             exc.add_note(f"repeat it: python -m apps.sheet.tests.convergence --runs 1 --seed {seed} --steps {steps}")
             raise
