@@ -612,8 +612,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/stores.py",
-                "        except Corrupt as exc:\n            fail(f\"{organisation}/{name}\", exc)\n",
-                "        except ZeroDivisionError as exc:\n            fail(f\"{organisation}/{name}\", Corrupt(str(exc)))\n",
+                "        except Corrupt as exc:\n            fail(f",
+                "        except ZeroDivisionError as exc:\n            fail(f",
             ),
         ),
         ("tests/cli/test_damaged_lists.py::test_a_list_of_one_name_names_a_damaged_log_and_has_the_others",),

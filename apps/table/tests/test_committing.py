@@ -250,7 +250,9 @@ def test_a_message_that_was_queued_too_late_is_not_acknowledged() -> None:
         queue.send([add("a")])
 
 
-@pytest.mark.parametrize("error", [OutcomeUnknown("simulated"), KeyboardInterrupt()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "error", [OutcomeUnknown("simulated"), KeyboardInterrupt()], ids=lambda one: type(one).__name__
+)
 def test_a_sender_continues_with_another_client_after_a_message_in_doubt(error: BaseException) -> None:
     store = memory_store()
     store.rules = RULES

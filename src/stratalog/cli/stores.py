@@ -72,9 +72,7 @@ def _names(store: Store, organisations: Iterable[str], fail: Fail) -> Iterator[t
             yield organisation, name
 
 
-def _rows(
-    store: Store, names: Iterable[tuple[str, str]], fail: Fail
-) -> Iterator[tuple[dict[str, object], list[str]]]:
+def _rows(store: Store, names: Iterable[tuple[str, str]], fail: Fail) -> Iterator[tuple[dict[str, object], list[str]]]:
     for organisation, name in names:
         try:
             yield _row(store.log(organisation, name))
