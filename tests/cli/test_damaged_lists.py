@@ -67,6 +67,15 @@ def test_a_list_names_a_damaged_log_or_record(run: Run, store: str) -> None:
         assert "damaged: acme/b" in result.stderr
 
 
+def test_a_list_of_one_name_names_a_damaged_log_and_has_the_others(run: Run, store: str) -> None:
+    with stratalog.open("store") as opened:
+        opened.create_log("zeta", "b")
+    damage(UNDECODABLE, name_partition("acme", "b"), NAME_SORT)
+    result = run("list", "--named", "b", code=6)
+    assert "zeta/b " in result.stdout
+    assert "damaged: acme/b" in result.stderr
+
+
 def test_a_list_of_versions_has_the_rows_before_a_damaged_version(run: Run, store: str) -> None:
     with stratalog.open("store") as opened:
         for version in range(3):

@@ -250,7 +250,10 @@ def test_a_message_that_was_queued_too_late_is_not_acknowledged() -> None:
         queue.send([add("a")])
 
 
-def test_a_sender_continues_with_another_client_after_a_message_in_doubt() -> None:
+@pytest.mark.parametrize(
+    "error", [OutcomeUnknown("simulated"), KeyboardInterrupt()], ids=lambda one: type(one).__name__
+)
+def test_a_sender_continues_with_another_client_after_a_message_in_doubt(error: BaseException) -> None:
     store = memory_store()
     store.rules = RULES
     table = table_of(store)
@@ -258,10 +261,10 @@ def test_a_sender_continues_with_another_client_after_a_message_in_doubt() -> No
 
     def send_without_an_answer(group: str, bodies: list[bytes]) -> None:
         send(group, bodies)
-        raise OutcomeUnknown("simulated")
+        raise error
 
     store.queue.send = send_without_an_answer  # type: ignore[method-assign]
-    with pytest.raises(OutcomeUnknown):
+    with pytest.raises(type(error)):
         queue.send([add("a")])
     store.queue.send = send  # type: ignore[method-assign]
     (ticket,) = queue.send([add("b")])

@@ -245,10 +245,16 @@ def test_a_refused_transaction_of_a_job_with_an_impossible_name_does_not_stop_th
         table.replace_file_references([replacement("j" * 600, "b")])
     with pytest.raises(TransactionRefused):
         table.assign_job_ids([assignment("job", "b", partition="p" * 600)])
+    # The keys of these jobs are about as long as a key may be.
+    for size in range(480, 512):
+        with pytest.raises(TransactionRefused, match="File not found"):
+            table.replace_file_references([replacement("j" * size, "b")])
     table.add_files([new_file("a")], job="ingest")
     with advancing_at_most(1):
         assert table.jobs.catch_up() == table.version
-    assert [job.job for job in table.jobs.jobs()] == ["ingest"]
+    *impossible, ingest = sorted(table.jobs.jobs(), key=lambda job: -len(job.job))
+    assert (ingest.job, ingest.status) == ("ingest", "ingested")
+    assert {job.status for job in impossible} == {"failed"}
 
 
 def test_a_tracker_that_cannot_store_the_events_of_a_version_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:

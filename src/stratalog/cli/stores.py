@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 
 import click
 
@@ -19,6 +18,8 @@ from stratalog.maintenance.collection import MaintenanceFailure
 from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
+
+Fail = Callable[[str, StratalogError], None]
 
 
 @command("init", example="stratalog init ./data")
@@ -49,36 +50,36 @@ def list_(session: Session, organisation: str | None, named: str | None) -> None
     Damaged documents and logs are named, the others are listed, and the exit code is 6.
     """
     store, damaged = session.open(), list[MaintenanceFailure]()
+
+    def fail(what: str, error: StratalogError) -> None:
+        damaged.append(MaintenanceFailure.of(what, error))
+
     if named is not None:
-        rows = _named_rows(store, named, organisation)
+        holders = (holder.organisation for holder in store.organisations_of(named))
+        names = ((holder, named) for holder in holders if organisation in (None, holder))
     else:
-        rows = _rows(store, [organisation] if organisation else store.organisations(), damaged)
+        names = _names(store, [organisation] if organisation else store.organisations(), fail)
+    rows = _rows(store, names, fail)
     nothing = "no documents or logs; to create a document: stratalog create acme/budget"
     session.answer_list(rows, nothing, head=[["name", "kind", "version", "changed"]], right=[2])
     fail_for_damage(damaged, "damaged", is_shown=True)
 
 
-def _rows(
-    store: Store, organisations: Iterable[str], damaged: list[MaintenanceFailure]
-) -> Iterator[tuple[dict[str, object], list[str]]]:
-    def fail(what: str, error: StratalogError) -> None:
-        damaged.append(MaintenanceFailure.of(what, error))
-
+def _names(store: Store, organisations: Iterable[str], fail: Fail) -> Iterator[tuple[str, str]]:
+    """Yield the organisation and the name of each document and log. Call ``fail`` for each damaged line."""
     for organisation in organisations:
         for name in listed_ids(store.environment.index, organisation, LOGS, fail):
-            try:
-                yield _row(store.log(organisation, name))
-            except NotFound:
-                continue  # the log was deleted since it was listed
-            except Corrupt as exc:
-                fail(f"{organisation}/{name}", exc)
+            yield organisation, name
 
 
-def _named_rows(store: Store, name: str, organisation: str | None) -> Iterator[tuple[dict[str, object], list[str]]]:
-    for holder in store.organisations_of(name):
-        if organisation in (None, holder.organisation):
-            with suppress(NotFound):
-                yield _row(store.log(holder.organisation, name))
+def _rows(store: Store, names: Iterable[tuple[str, str]], fail: Fail) -> Iterator[tuple[dict[str, object], list[str]]]:
+    for organisation, name in names:
+        try:
+            yield _row(store.log(organisation, name))
+        except NotFound:
+            continue  # the log was deleted since it was listed
+        except Corrupt as exc:
+            fail(f"{organisation}/{name}", exc)
 
 
 def _row(log: Log) -> tuple[dict[str, object], list[str]]:

@@ -370,7 +370,7 @@ def _find(draft: Draft, job: str, partition: str, version: int) -> Job:
 def _put(draft: Draft, job: Job) -> None:
     key = _key(job.job, job.partition)
     draft.put(key, msgspec.to_builtins(job))
-    waiting = "waiting/" + key.split("/", 1)[1]
+    waiting = _waiting_key(key)
     if job.waiting:
         draft.put(waiting, None)
     else:
@@ -378,7 +378,7 @@ def _put(draft: Draft, job: Job) -> None:
 
 
 def _is_storable(event: Event) -> bool:
-    """Return whether the tracker can store the job of an event. No valid id is longer than a key may be.
+    """Return whether both keys of an event's job are short enough to be stored, as they are for valid ids.
 
     A refused transaction may name any job, and so may an ingest job that an older program accepted.
     """
@@ -386,11 +386,16 @@ def _is_storable(event: Event) -> bool:
     if kind == "cleared":
         return True
     partition = "" if kind == "ingested" else names[1]
-    return len(_key(names[0], partition).encode()) <= KEY_BYTES_MAX
+    return len(_waiting_key(_key(names[0], partition)).encode()) <= KEY_BYTES_MAX
 
 
 def _key(job: str, partition: str) -> str:
     return f"job/{job}\t{partition}"
+
+
+def _waiting_key(key: str) -> str:
+    """Return the longer second key of a job, under which the job is found while references wait for it."""
+    return f"waiting/{key.removeprefix('job/')}"
 
 
 MUTATORS: Mapping[str, Any] = MappingProxyType({"track": track})

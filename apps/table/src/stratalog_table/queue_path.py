@@ -44,7 +44,7 @@ class Ticket(msgspec.Struct, frozen=True):
 class TableQueue:
     """One sender of a table's transactions. Threads may share it.
 
-    The sender uses a new client in each week, and after each message that is in doubt or refused.
+    The sender uses a new client in each week, and after each message that was not sent, or that is in doubt.
     """
 
     def __init__(self, table: Table) -> None:
@@ -83,8 +83,9 @@ class TableQueue:
             try:
                 self._push(QueuedPush(self._group, self._table.document.origin, "", "", carried))
                 self._check_in_time(begun)
-            except (Conflict, OutcomeUnknown):
-                self._group = ""  # the next message must not reuse numbers in doubt
+            except BaseException:
+                # The next message must not reuse numbers in doubt. A KeyboardInterrupt leaves them in doubt too.
+                self._group = ""
                 raise
             self._number += len(carried)
         return [Ticket(mutation.client, mutation.id) for mutation in carried]
