@@ -720,6 +720,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B918",
         (Edit(JOBS, "    return (*outputs, *added)[-OUTPUTS_RETAINED:]\n", "    return (*outputs, *added)\n"),),
         (f"{SHORT}::test_a_job_lists_its_latest_output_files_only",),
+    ),
+    Removal(
         "B931",
         (Edit(QUEUE_PATH, "            except BaseException:\n", "            except (Conflict, OutcomeUnknown):\n"),),
         (f"{TESTS}/test_committing.py::test_a_sender_continues_with_another_client_after_a_message_in_doubt",),
