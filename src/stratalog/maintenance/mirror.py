@@ -127,7 +127,7 @@ class Mirror:
         listed = get_checked(self.source.index, partition, sort)
         self._check(partition, sort, listed.fault)
         item = anew() if listed.fault else listed.item
-        if item is None and (listed.fault or self._stands_alone(partition, sort)):
+        if item is None and (listed.fault or self._may_be_damaged(partition, sort)):
             return
         self.put(partition, sort, item)
 
@@ -164,7 +164,7 @@ class Mirror:
             self.written.blobs += sum(self._pool.map(self._copy_blob, source_keys, keys))
             self._report(len(keys))
 
-    def _stands_alone(self, partition: str, sort: str) -> bool:
+    def _may_be_damaged(self, partition: str, sort: str) -> bool:
         """Return whether the target has an item that the source may have under a damaged key."""
         standing = get_listed(self.target.index, partition, sort)
         return (standing.item is not None or standing.fault != "") and self.has_damaged_key(partition)
