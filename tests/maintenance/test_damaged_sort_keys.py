@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 import stratalog
+from stratalog.backends.memory import MemoryIndex
 from stratalog.errors import Corrupt
 from stratalog.keys import entries_partition, number
+from stratalog.log.directory import RECORDS, directory_put, line_partition, list_lines
+from stratalog.log.listed_items import ListedItem
 from stratalog.maintenance.damage import item_key
 from stratalog.maintenance.inspection import inspect_history
+from stratalog.maintenance.mirror import Mirror
 from stratalog.maintenance.policy import MaintenancePolicy
 from stratalog.maintenance.store_copy import copy_store
 from stratalog.maintenance.store_pass import maintain
 from stratalog.maintenance.verification import HistoryName, verify_history
+from stratalog.ports.damaged_keys import DamagedKey, KeyPosition
+from stratalog.ports.index import Item, Put
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
@@ -99,3 +106,52 @@ def test_each_tool_names_the_damaged_key_of_each_item_and_works_on(
         assert named or partition.startswith((DELETED, "acme/b ", "!names/")) or (partition, sort) == ("acme/b", "name")
         keys.restore(partition, sort)
         assert told(store) == intact, names
+
+
+def test_an_item_that_an_earlier_copy_copied_stays_if_its_key_is_damaged_in_the_source(
+    folder: tuple[stratalog.Store, Keys], tmp_path: Path
+) -> None:
+    store, keys = folder
+    target = open_inline(settings=SETTINGS, clock=ManualClock())
+    copy_store(store, target)
+    intact = told(target)
+    for partition, sort in keys.all():
+        name = keys.flip(partition, sort)
+        with open_inline(tmp_path, settings=SETTINGS, clock=ManualClock()) as damaged:
+            copy_store(damaged, target)
+        assert told(target) == intact, name
+        keys.restore(partition, sort)
+
+
+def test_a_mirror_deletes_nothing_beside_a_damaged_key_that_stands_before_all_others() -> None:
+    """SQLite lists a number before all texts, but the readable text of the number may come after them."""
+    source, target = (open_inline(clock=ManualClock()) for _ in range(2))
+    items = [Item("acme/a@1/1", number(version), {"v": version}) for version in (1, 2, 3)]
+    target.environment.index.commit([Put(item) for item in items])
+    damaged = ListedItem("9 (not text)", None, "damaged", KeyPosition.after_damage(None))
+    with Mirror(source.environment, target.environment, lambda count: None) as mirror:
+        mirror.items("acme/a@1/1", [damaged, ListedItem(items[1].sort, items[1])])
+        assert list(target.environment.index.query("acme/a@1/1")) == items
+        mirror.items("acme/a@1/1", [ListedItem(items[1].sort, items[1])])
+    assert list(target.environment.index.query("acme/a@1/1")) == [items[1]]
+
+
+class NumberFirst(MemoryIndex):
+    """An index whose partition ``damaged`` has a number before its sort keys, as a damaged file of SQLite may have."""
+
+    damaged = ""
+
+    def query(self, partition: str, *, after: str | None = None, **options: Any) -> Iterator[Item]:
+        if partition == self.damaged and after is None:
+            raise DamagedKey(partition, 9, KeyPosition.after_damage(None))
+        return super().query(partition, after=after, **options)
+
+
+def test_lines_are_in_the_order_of_ids_beside_a_line_with_a_damaged_key() -> None:
+    index = NumberFirst()
+    index.commit([directory_put("acme", RECORDS, f"{count:02}", "record", 0) for count in range(40)])
+    index.damaged = line_partition("acme", RECORDS, "00")
+    lines = list(list_lines(index, "acme", RECORDS))
+    ids = [line.sort for line in lines if line.position is None]
+    assert ids == sorted(ids)
+    assert len(ids) == len(lines) - 1 == 40

@@ -16,7 +16,7 @@ from stratalog.keys import MARK_SORT, deleted_partition, directory_partition, up
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, RECORD_UPLOAD_SECONDS_MAX
 from stratalog.log import Environment, Event, delete_log
 from stratalog.log.directory import directory_put, organisation_put
-from stratalog.log.retention import archive_segments, free_segments
+from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.tasks import InlineTasks
@@ -447,6 +447,23 @@ def test_a_damaged_snapshot_of_a_log_neither_hides_a_raised_floor_nor_stops_the_
         found = maintain(store, policy)
     assert [(failure.what, failure.code) for failure in found.failures] == [("acme/sheet", Corrupt.code)]
     assert (found.floors, found.freed_segments) == (0, 2)
+
+
+def test_a_floor_of_a_fork_that_rose_only_with_its_ancestor_is_not_counted(store: stratalog.Store) -> None:
+    log, policy = a_log(store, "sheet", 2), MaintenancePolicy(logs=RetentionPolicy(retain_segments=1), scrub_days=None)
+    log.save_snapshot(2, [b"the state of version 2"])
+    fork = store.fork_log(log, "what if", at=2)
+    assert raise_floor(log, 2) == 2
+    for version in range(3, 15):
+        fork.append(Event("noted", version))
+    bound = firsts(fork)[-1] - 1
+    fork.save_snapshot(bound, [b"the state of the fork" * 20])
+    blobs = store.environment.blobs
+    (key,) = (stat.key for stat in blobs.list("") if blobs.get(stat.key).startswith(b"the state of the fork"))
+    with damaged_blob(blobs_of(store), key, "delete"):
+        found = maintain(store, policy)
+    assert [(failure.what, failure.code) for failure in found.failures] == [("acme/what if", Corrupt.code)]
+    assert (fork.floor(), found.floors) == (2, 0)
 
 
 def test_a_segment_that_cannot_be_archived_does_not_stop_the_freeing_of_forgotten_segments(

@@ -25,6 +25,7 @@ COPY = "src/stratalog/maintenance/store_copy.py"
 FAMILY_COPY = "src/stratalog/maintenance/family_copy.py"
 DAMAGED_LISTS = "tests/cli/test_damaged_lists.py"
 DAMAGED_COPY = "tests/maintenance/test_damaged_copy.py"
+DAMAGED_KEYS = "tests/maintenance/test_damaged_sort_keys.py"
 PRUNE = "src/stratalog/backups/prune.py"
 RACES = "tests/backups/test_prune_races.py"
 RAISED = "                raise\n"
@@ -401,6 +402,25 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/backends/test_sqlite_blobs.py::test_a_list_has_each_blob_but_those_with_a_damaged_key",),
         raises=("Corrupt",),
+    ),
+    Removal(
+        "B879",
+        (Edit("src/stratalog/maintenance/mirror.py", "            is_key_damaged = True\n", ""),),
+        (
+            f"{DAMAGED_KEYS}::test_an_item_that_an_earlier_copy_copied_stays_if_its_key_is_damaged_in_the_source",
+            f"{DAMAGED_KEYS}::test_a_mirror_deletes_nothing_beside_a_damaged_key_that_stands_before_all_others",
+        ),
+    ),
+    Removal(
+        "B879",
+        (
+            Edit(
+                "src/stratalog/log/directory.py",
+                "heapq.merge(*shards, key=lambda listed: listed.bound)",
+                "heapq.merge(*shards, key=lambda listed: listed.sort)",
+            ),
+        ),
+        (f"{DAMAGED_KEYS}::test_lines_are_in_the_order_of_ids_beside_a_line_with_a_damaged_key",),
     ),
     Removal(
         "B880",

@@ -586,6 +586,17 @@ REMOVALS: tuple[Removal, ...] = (
         (FREED_TOO,),
     ),
     Removal(
+        "B905",
+        (
+            Edit(
+                "src/stratalog/maintenance/log_pass.py",
+                "    before = 0 if dry_run else log.floor()\n",
+                "    before = log.record.floor\n",
+            ),
+        ),
+        ("tests/maintenance/test_maintain.py::test_a_floor_of_a_fork_that_rose_only_with_its_ancestor_is_not_counted",),
+    ),
+    Removal(
         "B866",
         (
             Edit(

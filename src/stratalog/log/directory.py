@@ -117,13 +117,16 @@ def list_ids(index: Index, organisation: str, shelf: str, *, after: str = "") ->
 
 
 def list_lines(index: Index, organisation: str, shelf: str, *, after: str = "") -> Iterator[ListedItem]:
-    """Yield the lines of a shelf whose ids follow ``after``, also damaged ones, in UTF-8 order of ids, by pages."""
+    """Yield the lines of a shelf whose ids follow ``after``, also damaged ones, in UTF-8 order of ids, by pages.
+
+    A line with a damaged sort key follows the line that it follows in its shard.
+    """
     start = id_sort(after, "after") if after else None
     shards = [
         list_items(index, directory_partition(organisation, shelf, shard), after=start)
         for shard in range(SHARDS[shelf])
     ]
-    return heapq.merge(*shards, key=lambda listed: listed.sort)
+    return heapq.merge(*shards, key=lambda listed: listed.bound)
 
 
 def organisation_put(organisation: str) -> Put:

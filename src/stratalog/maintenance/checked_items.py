@@ -10,7 +10,7 @@ from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.maintenance.damage import shape_fault
 from stratalog.ports.index import Index
 
-__all__ = ["get_checked", "get_listed", "list_checked", "listed_ids"]
+__all__ = ["get_checked", "get_listed", "has_damaged_key", "list_checked", "listed_ids"]
 
 
 def list_checked(
@@ -31,6 +31,11 @@ def get_listed(index: Index, partition: str, sort: str) -> ListedItem:
         return ListedItem(sort, index.get(partition, sort))
     except Corrupt as exc:
         return ListedItem(sort, None, exc.message)
+
+
+def has_damaged_key(index: Index, partition: str) -> bool:
+    """Return whether the partition has an item with a damaged sort key: then a missing item may be that item."""
+    return any(listed.position is not None for listed in list_items(index, partition))
 
 
 def listed_ids(

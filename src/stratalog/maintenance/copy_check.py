@@ -10,9 +10,9 @@ from stratalog.errors import Conflict, Corrupt, NotFound, Redacted, VersionForgo
 from stratalog.keys import RecordKey, failures_partition, names_partition
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.bodies import BodyRef, blob_addresses
-from stratalog.log.directory import LOGS, RECORDS, list_lines
+from stratalog.log.directory import LOGS, RECORDS, line_partition, list_lines
 from stratalog.log.listed_items import ListedItem, list_items
-from stratalog.maintenance.checked_items import get_checked, list_checked
+from stratalog.maintenance.checked_items import get_checked, has_damaged_key, list_checked
 from stratalog.maintenance.damage import shape_fault
 from stratalog.maintenance.mirror import Fail, raise_failure
 from stratalog.ports.index import required
@@ -80,12 +80,20 @@ def _same(
     theirs = lines(target)
     for ours in lines(source):
         there = next(theirs, None)
+        while there is not None and there.sort < ours.sort and _may_have(source, organisation, shelf, there):
+            there = next(theirs, None)
         is_sound = ours.item is not None and not shape_fault(ours.item)  # a damaged line is made anew in the target
         if there is None or there.sort != ours.sort or (is_sound and there.item != ours.item):
             raise Conflict(MOVED, organisation=organisation, id=ours.sort)
         yield ours.sort
-    if (there := next(theirs, None)) is not None:
-        raise Conflict(MOVED, organisation=organisation, id=there.sort)
+    for there in theirs:
+        if not _may_have(source, organisation, shelf, there):
+            raise Conflict(MOVED, organisation=organisation, id=there.sort)
+
+
+def _may_have(source: Environment, organisation: str, shelf: str, line: ListedItem) -> bool:
+    """Return whether the source may have a line of the target under a damaged sort key."""
+    return has_damaged_key(source.index, line_partition(organisation, shelf, line.sort))
 
 
 def _check_log(
@@ -99,7 +107,8 @@ def _check_log(
         return fail(f"{organisation}/{name}", exc)
     theirs = open_log(target, organisation, name)
     lines = [get_checked(environment.index, names_partition(name), organisation) for environment in (source, target)]
-    is_same = lines[0] == lines[1] or lines[0].fault
+    is_lost = lines[0].item is None and has_damaged_key(source.index, names_partition(name))
+    is_same = lines[0] == lines[1] or lines[0].fault or is_lost
     if not is_same or (head, ours.record) != (theirs.head().version, theirs.record):
         raise Conflict(MOVED, organisation=organisation, log=name)
     for version in samples:
@@ -161,6 +170,9 @@ def _check_failures(source: Environment, target: Environment, organisation: str,
     partition = failures_partition(organisation)
     listed = list(list_checked(source.index, partition))
     damaged = {line.sort for line in listed if line.fault}
+    if any(line.position is not None for line in listed):  # any failure that the source lacks may be the damaged one
+        theirs_only = {line.sort for line in list_items(target.index, partition)} - {line.sort for line in listed}
+        damaged |= theirs_only
     sound = [line.item for line in listed if line.item is not None and not line.fault]
     theirs = (line for line in list_items(target.index, partition) if line.sort not in damaged)
     for ours in sound:

@@ -228,16 +228,16 @@ class FamilyCopy:
                 or not self._mirror.is_complete(partition, before)
             ):
                 self._mirror.items(partition, before=before)
-        for sort in standing.keys() - {segment.sort for segment in log.segments}:
+        damaged = next((segment for segment in log.segments if segment.position is not None), None)
+        for sort in standing.keys() - {segment.sort for segment in log.segments} if damaged is None else ():
             self._mirror.items(entries_partition(log.prefix, parse_number(sort)), ())  # the source forgot this segment
         self._check_still(log)
         self._mirror.items(snapshots_partition(log.prefix), log.snapshots)
         self._mirror.items(segments_partition(log.prefix), log.segments)
         self._mirror.items(forks_partition(log.prefix))
         self._mirror.items(checkpoints_partition(log.prefix))
-        for segment in log.segments:
-            if segment.position is not None:  # its first version is unknown, so the copy lacks its entries
-                raise Corrupt(segment.fault, partition=segments_partition(log.prefix), sort=segment.sort)
+        if damaged is not None:  # its first version is unknown, so the copy lacks its entries
+            raise Corrupt(damaged.fault, partition=segments_partition(log.prefix), sort=damaged.sort)
 
     def _check_still(self, log: _Log) -> None:
         freed = {item.sort for item in list_items(self._source, segments_partition(log.prefix)) if _is_freed(item)}
@@ -274,6 +274,7 @@ class FamilyCopy:
             if ours is None and (segment.sort in known or segment.sort < log.segments[-1].sort):
                 continue  # the source has forgotten this segment since, or cannot decode its record
             if ours is None or not succeeds(ours, segment):
+                self._mirror.require_keys(segment.partition)
                 raise other("log", log.organisation, log.name)
             partition = entries_partition(log.prefix, parse_number(segment.sort))
             last = last_item(self._target, partition)
@@ -287,6 +288,7 @@ class FamilyCopy:
             return  # the copy names this entry
         # The entries of a marked segment may be freed, even if the segment's record does not show it yet.
         if not (continues(there, last) if there else required(segment, "m")):
+            self._mirror.require_keys(last.partition)
             raise other("log", log.organisation, log.name)
 
 

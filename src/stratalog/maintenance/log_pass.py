@@ -160,7 +160,7 @@ def _continue_after(damages: list[Corrupt]) -> Iterator[None]:
 
 def _raise(log: Log, document: Document | None, floor: int, done: Counter[str], *, dry_run: bool) -> None:
     """Raise the floor, and count it. Raises Corrupt if the base that replaces the forgotten versions is damaged."""
-    before = log.record.floor
+    before = 0 if dry_run else log.floor()
     try:
         if document is not None and not dry_run:
             document.forget_below(floor)

@@ -4,7 +4,8 @@ An item has the same form on all backends, so a mirror copies items without deco
 mirror deletes the items that the source lacks. The source verifies each copied blob against the hash in the blob's key.
 
 A damaged item of the source does not stop a mirror. The mirror names it, leaves the item at that key in the target as
-it is, and copies the others.
+it is, and copies the others. If the sort key of an item is damaged, the mirror deletes nothing in its partition: any
+item that the source lacks may be the damaged one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
 from stratalog.log.listed_items import ListedItem, list_items
-from stratalog.maintenance.checked_items import get_checked, get_listed, list_checked
+from stratalog.maintenance.checked_items import get_checked, get_listed, has_damaged_key, list_checked
 from stratalog.maintenance.damage import item_key
 from stratalog.ports.index import Delete, Index, Item, Put, Write, item_bytes
 
@@ -65,6 +66,7 @@ class Mirror:
         fail: Fail = raise_failure,
     ) -> None:
         self._fail = fail
+        self._damaged_keys: dict[str, bool] = {}
         self.source = source
         self.target = target
         self.written = Written()
@@ -82,6 +84,17 @@ class Mirror:
         for listed in list_checked(self.source.index, partition, after=after, before=before):
             self._check(partition, listed.sort, listed.fault)
             yield listed
+
+    def has_damaged_key(self, partition: str) -> bool:
+        """Return whether a partition of the source has an item with a damaged sort key. Lists the partition once."""
+        if partition not in self._damaged_keys:
+            self._damaged_keys[partition] = has_damaged_key(self.source.index, partition)
+        return self._damaged_keys[partition]
+
+    def require_keys(self, partition: str) -> None:
+        """Raise Corrupt if a sort key of the partition is damaged: the source may have what it seems to lack."""
+        if self.has_damaged_key(partition):
+            raise Corrupt("the sort key of an item is damaged", partition=partition)
 
     def items(
         self,
@@ -114,8 +127,9 @@ class Mirror:
         listed = get_checked(self.source.index, partition, sort)
         self._check(partition, sort, listed.fault)
         item = anew() if listed.fault else listed.item
-        if item is not None or not listed.fault:
-            self.put(partition, sort, item)
+        if item is None and (listed.fault or self._may_be_damaged(partition, sort)):
+            return
+        self.put(partition, sort, item)
 
     def put(self, partition: str, sort: str, item: Item | None) -> None:
         """Write one item. If ``item`` is None, delete the target's item."""
@@ -149,6 +163,11 @@ class Mirror:
             source_keys = [prefix + key.removeprefix(there) for key in keys]
             self.written.blobs += sum(self._pool.map(self._copy_blob, source_keys, keys))
             self._report(len(keys))
+
+    def _may_be_damaged(self, partition: str, sort: str) -> bool:
+        """Return whether the target has an item that the source may have under a damaged key."""
+        standing = get_listed(self.target.index, partition, sort)
+        return (standing.item is not None or standing.fault != "") and self.has_damaged_key(partition)
 
     def _check(self, partition: str, sort: str, fault: str) -> None:
         if fault:
@@ -199,23 +218,34 @@ def last_item(index: Index, partition: str, before: str | None = None) -> Item |
 
 
 def _differences(partition: str, wanted: Iterable[ListedItem], standing: Iterator[ListedItem]) -> Iterator[Write]:
-    """Yield the writes that turn ``standing`` into ``wanted``. Both inputs are in order.
+    """Yield the writes that turn ``standing`` into ``wanted``. Both inputs are in order, except for damaged sort keys.
 
-    A damaged item of ``wanted`` stays as it is in ``standing``.
+    A damaged item of ``wanted`` stays as it is in ``standing``. If a sort key of ``wanted`` is damaged, all items stay.
+    So the deletions come after all other writes but the last one.
     """
-    there = next(standing, None)
+    theirs = (listed for listed in standing if listed.position is None)
+    there, last, extra, is_key_damaged = next(theirs, None), None, list[str](), False
     for listed in wanted:
+        if listed.position is not None:
+            is_key_damaged = True
+            continue
         while there is not None and there.sort < listed.sort:
-            yield Delete(partition, there.sort)
-            there = next(standing, None)
+            extra.append(there.sort)
+            there = next(theirs, None)
         is_there = there is not None and there.sort == listed.sort
         if listed.item is not None and not (is_there and there is not None and there.item == listed.item):
-            yield Put(listed.item)
+            if last is not None:
+                yield last
+            last = Put(listed.item)
         if is_there:
-            there = next(standing, None)
-    while there is not None:
-        yield Delete(partition, there.sort)
-        there = next(standing, None)
+            there = next(theirs, None)
+    if not is_key_damaged:
+        yield from (Delete(partition, sort) for sort in extra)
+        while there is not None:
+            yield Delete(partition, there.sort)
+            there = next(theirs, None)
+    if last is not None:
+        yield last
 
 
 def _batches(writes: Iterator[Write]) -> Iterator[list[Write]]:

@@ -48,6 +48,7 @@ from stratalog.log.directory import (
     RECORDS,
     directory_put,
     is_listed,
+    line_partition,
     list_ids,
     list_lines,
     list_organisations,
@@ -179,7 +180,8 @@ class _Copy:
                     self._families.copy(record)
             except Corrupt as exc:
                 self._families.leave_out(organisation, name, exc)
-            self._position.save(Position(organisation, LOGS, name))
+            if line.position is None:
+                self._position.save(Position(organisation, LOGS, name))
 
     def _require_key(self, organisation: str, shelf: str, line: ListedItem) -> None:
         """Raise Corrupt if the sort key of a directory line is damaged: nothing shows which log or record it lists."""
@@ -238,7 +240,7 @@ class _Copy:
             except Corrupt as exc:
                 self._fail(f"{organisation}/{id}", exc)
                 self._left_out.add((organisation, RECORDS, id))
-            if count % RECORDS_PER_MARK == 0:
+            if count % RECORDS_PER_MARK == 0 and line.position is None:
                 self._position.save(Position(organisation, RECORDS, id))
 
     def _copy_failures(self, organisation: str) -> None:
@@ -279,6 +281,7 @@ class _Copy:
         for item in (ours, latest):
             require_sound(item)
         if theirs is not None and not succeeds(ours, theirs):
+            self._mirror.require_keys(partition)
             raise other("record", organisation, id)
         if standing is not None and self._position.is_resumed:
             self._mirror.blobs(f"{record_owner(organisation, key)}/")
@@ -299,17 +302,25 @@ class _Copy:
             return
         there = self._source.get(standing.partition, standing.sort)
         if latest is None or standing.sort > latest.sort or not (there is None or continues(there, standing)):
+            self._mirror.require_keys(standing.partition)
             raise other("record", organisation, id)
 
     def _refuse_others(self, organisations: list[str]) -> None:
-        """Raise Conflict if the target has an organisation, log or record that the source does not have."""
+        """Raise Conflict if the target has an organisation, log or record that the source does not have.
+
+        What the target has stays if the source may list it under a damaged sort key.
+        """
         for organisation in list_organisations(self._target):
             if organisation not in organisations:
+                if self._mirror.has_damaged_key(ORGANISATIONS_PARTITION):
+                    continue
                 raise other("organisation", organisation, organisation)
             for shelf, what in ((LOGS, "log"), (RECORDS, "record")):
                 ours = set(list_ids(self._source, organisation, shelf))
                 for id in list_ids(self._target, organisation, shelf):
-                    if id not in ours and not (shelf == LOGS and self._families.is_ours(organisation, id)):
+                    if id in ours or (shelf == LOGS and self._families.is_ours(organisation, id)):
+                        continue
+                    if not self._mirror.has_damaged_key(line_partition(organisation, shelf, id)):
                         raise other(what, organisation, id)
 
 
