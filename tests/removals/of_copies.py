@@ -471,8 +471,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/stores.py",
-                '                fail(f"{organisation}/{name}", exc)\n',
-                "                raise\n",
+                '            fail(f"{organisation}/{name}", exc)\n',
+                "            raise\n",
             ),
             Edit("src/stratalog/cli/records.py", "            fail(name, exc)\n", "            raise\n"),
         ),

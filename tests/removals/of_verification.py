@@ -68,8 +68,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/cli/stores.py",
-                "            except NotFound:\n                continue",
-                "            except ZeroDivisionError:\n                continue",
+                "        except NotFound:\n            continue",
+                "        except ZeroDivisionError:\n            continue",
             ),
         ),
         ("tests/cli/test_commands.py::test_a_log_that_is_deleted_between_two_reads_ends_neither_a_list_nor_a_sweep",),
