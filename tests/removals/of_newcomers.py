@@ -12,6 +12,7 @@ UNDECODABLE = "tests/cli/test_undecodable_names.py"
 BAD_INPUT = "tests/test_bad_input.py::test_bad_input_is_refused_with_the_value_its_type_or_the_limit"
 CLI_SESSION = "src/stratalog/cli/session.py"
 DAMAGED_LISTS = "tests/cli/test_damaged_lists.py"
+MAPPING = "tests/documents/test_mapping.py"
 STREAMS = "tests/cli/test_standard_streams.py"
 WEBSITE = "tests/test_website.py"
 CATALOGUE = "apps/catalogue/tests/test_commands.py"
@@ -347,13 +348,12 @@ REMOVALS = (
         (
             Edit(
                 "src/stratalog/documents/document.py",
-                "        self.chunks: Chunks = chunks or cached_chunks(log)\n",
-                "        self.chunks: Chunks = chunks or cached_chunks(log)\n        self.values = self.stored_values\n",
+                "        self._states = StateCache(log, self.chunks)\n",
+                "        self._states = StateCache(log, self.chunks)\n        self.values = self.stored_values\n",
             ),
         ),
         (
-            "tests/documents/test_mapping.py"
-            "::test_a_document_has_no_attribute_with_the_name_of_another_method_of_a_mapping",
+            f"{MAPPING}::test_a_document_has_no_attribute_with_the_name_of_another_method_of_a_mapping",
         ),
     ),
     Removal(
@@ -372,10 +372,8 @@ REMOVALS = (
         (
             Edit(
                 "src/stratalog/cli/stores.py",
-                """            fail(f"{line.sort}/{name}", Corrupt(f"a line of the list of names is damaged: {line.fault}"))
-""",
-                """            raise Corrupt(line.fault)
-""",
+                'fail(f"{line.sort}/{name}", Corrupt(f"a line of the list of names is damaged: {line.fault}"))',
+                "raise Corrupt(line.fault)",
             ),
             Edit(CLI_SESSION, "        elif not (self.json or damaged):\n", "        elif not self.json:\n"),
         ),
