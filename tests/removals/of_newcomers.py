@@ -352,9 +352,7 @@ REMOVALS = (
                 "        self._states = StateCache(log, self.chunks)\n        self.values = self.stored_values\n",
             ),
         ),
-        (
-            f"{MAPPING}::test_a_document_has_no_attribute_with_the_name_of_another_method_of_a_mapping",
-        ),
+        (f"{MAPPING}::test_a_document_has_no_attribute_with_the_name_of_another_method_of_a_mapping",),
     ),
     Removal(
         "B951",
