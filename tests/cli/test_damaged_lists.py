@@ -8,6 +8,7 @@ import apsw
 import pytest
 
 import stratalog
+from stratalog.cli import program
 from stratalog.keys import (
     NAME_SORT,
     directory_partition,
@@ -94,6 +95,19 @@ def test_a_list_whose_only_log_or_record_is_damaged_does_not_say_that_there_is_n
         result = run(*command, code=6)
         assert result.stdout == ""
         assert result.stderr.startswith("damaged: zeta/b")
+
+
+def test_a_list_counts_the_damaged_parts_that_it_does_not_name(
+    run: Run, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list in JSON names no more of them."""
+    monkeypatch.setattr(program, "DAMAGED_PARTS_PRINTED_MAX", 1)
+    for name in "ab":
+        damage(UNDECODABLE, name_partition("acme", name), NAME_SORT)
+    for options in ((), ("--json",)):
+        lines = run("list", *options, code=6).stderr.splitlines()
+        assert lines[0].startswith("damaged: acme/a: ")
+        assert lines[1:] == ["damaged: 1 more part"]
 
 
 def test_a_list_of_versions_has_the_rows_before_a_damaged_version(run: Run, store: str) -> None:
