@@ -111,10 +111,10 @@ def test_an_object_of_a_wrong_class_is_a_type_error_of_a_store(
 @pytest.mark.parametrize(
     ("kind", "fields", "message"),
     [
-        (Rules, {"mutators": 5}, "Rules.mutators is not valid: Expected `object`, got `int`"),
+        (Rules, {"mutators": [1]}, "Rules.mutators must be of type Mapping, not list"),
         (Rules, {"mutators": {"add": "+"}}, "Rules.mutators['add'] is not valid: Expected `Callable`, got `str`"),
         (Rules, {"metadata_fields": "id"}, "Rules.metadata_fields is not valid: Expected `array`, got `str`"),
-        (Settings, {"log": 5}, "Settings.log is not valid: Expected `object`, got `int`"),
+        (Settings, {"log": 5}, "Settings.log must be of type Mapping, not int"),
         (Settings, {"log": {5: 5}}, "a key of Settings.log must be of type str, not int"),
         (Settings, {"log": {"a": "5"}}, "Settings.log['a'] is not valid: Expected `int | float`, got `str`"),
         (

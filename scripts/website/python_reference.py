@@ -30,6 +30,7 @@ MODULES = [
     "stratalog.settings",
     "stratalog.server",
     "stratalog.client",
+    "stratalog.worker",
     "stratalog.sync",
     "stratalog.cli",
     "stratalog.testing",

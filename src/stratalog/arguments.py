@@ -54,7 +54,8 @@ def _types_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 def _checked(name: str, value: Any, wanted: Any) -> Any:
     """Return ``value`` in the form of a field of type ``wanted``. Raise TypeError for another type, and for NaN."""
-    if get_origin(wanted) is Mapping and isinstance(value, Mapping):
+    if get_origin(wanted) is Mapping:
+        check_class(Mapping, **{name: value})  # msgspec would ask for an `object`, which every value is in Python
         of_keys, of_values = get_args(wanted)
         for key, inner in value.items():
             _checked(f"a key of {name}", key, of_keys)

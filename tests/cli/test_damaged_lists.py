@@ -8,10 +8,12 @@ import apsw
 import pytest
 
 import stratalog
+from stratalog.cli import program
 from stratalog.keys import (
     NAME_SORT,
     directory_partition,
     name_partition,
+    names_partition,
     number,
     record_key,
     record_partition,
@@ -67,13 +69,45 @@ def test_a_list_names_a_damaged_log_or_record(run: Run, store: str) -> None:
         assert "damaged: acme/b" in result.stderr
 
 
-def test_a_list_of_one_name_names_a_damaged_log_and_has_the_others(run: Run, store: str) -> None:
-    with stratalog.open("store") as opened:
-        opened.create_log("zeta", "b")
-    damage(UNDECODABLE, name_partition("acme", "b"), NAME_SORT)
+@pytest.mark.parametrize("damages", ["log", "line"])
+def test_a_list_of_a_name_names_the_damaged_part_and_lists_the_other_organisations(
+    run: Run, store: str, damages: str
+) -> None:
+    run("create", "zeta/b")
+    if damages == "log":
+        damage(UNDECODABLE, name_partition("acme", "b"), NAME_SORT)
+    else:
+        damage(UNDECODABLE, names_partition("b"), "acme")
     result = run("list", "--named", "b", code=6)
+    assert names(result.stdout) == ([] if damages == "log" else ["acme/b"])
     assert "zeta/b " in result.stdout
     assert "damaged: acme/b" in result.stderr
+    run("list", "zeta", "--named", "b")
+
+
+def test_a_list_whose_only_log_or_record_is_damaged_does_not_say_that_there_is_none(run: Run, store: str) -> None:
+    run("create", "zeta/b")
+    with stratalog.open("store") as opened:
+        opened.records("zeta").put("b", b"")
+    damage(UNDECODABLE, name_partition("zeta", "b"), NAME_SORT)
+    damage(UNDECODABLE, record_partition("zeta", record_key("b")), number(1))
+    for command in (("list", "zeta"), ("records", "list", "zeta")):
+        result = run(*command, code=6)
+        assert result.stdout == ""
+        assert result.stderr.startswith("damaged: zeta/b")
+
+
+def test_a_list_counts_the_damaged_parts_that_it_does_not_name(
+    run: Run, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list in JSON names no more of them."""
+    monkeypatch.setattr(program, "DAMAGED_PARTS_PRINTED_MAX", 1)
+    for name in "ab":
+        damage(UNDECODABLE, name_partition("acme", name), NAME_SORT)
+    for options in ((), ("--json",)):
+        lines = run("list", *options, code=6).stderr.splitlines()
+        assert lines[0].startswith("damaged: acme/a: ")
+        assert lines[1:] == ["damaged: 1 more part"]
 
 
 def test_a_list_of_versions_has_the_rows_before_a_damaged_version(run: Run, store: str) -> None:

@@ -45,6 +45,10 @@ def test_a_client_reads_like_a_mapping(client: Client) -> None:
     assert len(client) == 1
     with pytest.raises(KeyError, match="cells/A2"):
         client["cells/A2"]
+    for make in (dict, lambda mapping: {**mapping}):
+        with pytest.raises(TypeError, match=r"dict\(client\.scan\(\)\)"):
+            make(client)
+    assert dict(client.scan()) == {"cells/A1": 7}
 
 
 def test_a_sync_cycle_applies_pending_mutations(client: Client, document: Document) -> None:

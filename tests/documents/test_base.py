@@ -57,7 +57,7 @@ def test_the_floor_does_not_rise_onto_a_damaged_base(how: str) -> None:
             assert floor == FLOOR
         base = newest_snapshot(world.index, document.log.record.prefix, FLOOR)
         assert base is not None
-        require_state(world.open().chunks, document.values, roots_of(base))
+        require_state(world.open().chunks, document.stored_values, roots_of(base))
     assert refused >= 2  # the comparison with the log writes the chunks again, but not the values
 
 
@@ -147,7 +147,7 @@ def test_a_base_deleted_before_the_commit_of_the_floor_is_created_again() -> Non
     assert len(deleted) == 3
     base = newest_snapshot(world.index, document.log.record.prefix, FLOOR)
     assert base is not None
-    require_state(world.open().chunks, document.values, roots_of(base))
+    require_state(world.open().chunks, document.stored_values, roots_of(base))
 
 
 def test_archived_history_is_forgotten_like_any_other() -> None:

@@ -55,6 +55,13 @@ def test_a_dict_of_a_document_is_refused_and_names_the_view(document: stratalog.
             make(document)
 
 
+def test_a_document_has_no_attribute_with_the_name_of_another_method_of_a_mapping(
+    document: stratalog.Document,
+) -> None:
+    """A document is no mapping, and the result of these methods could mix versions: a view has them."""
+    assert [name for name in ("values", "items") if hasattr(document, name)] == []
+
+
 def test_the_length_counts_keys_that_changed_after_a_snapshot(document: stratalog.Document) -> None:
     document.snapshot()
     document.delete("cells/B1")

@@ -105,9 +105,9 @@ def _gets(place: Place, name: str, gets_max: int) -> tuple[int, int]:
     arguments = _arguments(name)
     batch = [Mutation(client="client-0007", id=2 + step, name=name, args=args) for step, args in enumerate(arguments)]
     state = document.state()
-    run = run_batch(state, document.values, document.rules.mutators, batch, **GROUP)
+    run = run_batch(state, document.stored_values, document.rules.mutators, batch, **GROUP)
     assert {outcome.status for outcome in run.outcomes} == {"applied"}
-    assert len(commit_of(state, run, document.values, BlobBatch(document.log.environment)).patch) == len(batch)
+    assert len(commit_of(state, run, document.stored_values, BlobBatch(document.log.environment)).patch) == len(batch)
     return place.gets()
 
 

@@ -38,7 +38,7 @@ def roots_at_head(document: Document) -> Roots:
 
 
 def readings(document: Document, start: StatePosition | None = None) -> Iterator[StateReading]:
-    return read_state_back(document.chunks, document.values, roots_at_head(document), start)
+    return read_state_back(document.chunks, document.stored_values, roots_at_head(document), start)
 
 
 def damaged(document: Document) -> dict[str, bool]:
@@ -62,7 +62,7 @@ def test_each_damaged_blob_is_named_even_if_a_cache_contains_the_blob(how: str) 
         with damaged_blob(world.blobs.backend, key, how):
             assert damaged(document)[key] == (how == LOSE)
             with pytest.raises(Corrupt) as caught:
-                require_state(document.chunks, document.values, roots_at_head(document))
+                require_state(document.chunks, document.stored_values, roots_at_head(document))
             assert caught.value.details["key"] == key
 
 
@@ -116,7 +116,7 @@ def test_an_inline_chunk_that_does_not_match_its_root_raises_corrupt() -> None:
     roots = roots_at_head(document)
     content = msgspec.structs.replace(roots.content, inline=bytes(len(roots.content.inline or b"")))
     with pytest.raises(Corrupt):
-        require_state(document.chunks, document.values, msgspec.structs.replace(roots, content=content))
+        require_state(document.chunks, document.stored_values, msgspec.structs.replace(roots, content=content))
 
 
 def test_an_outage_is_no_damage() -> None:
@@ -129,4 +129,4 @@ def test_an_outage_is_no_damage() -> None:
     roots = roots_at_head(document)
     world.recorder.before = away
     with pytest.raises(Unavailable):
-        require_state(document.chunks, document.values, roots)
+        require_state(document.chunks, document.stored_values, roots)

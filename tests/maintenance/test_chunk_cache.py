@@ -71,7 +71,7 @@ def test_the_proof_before_forgetting_reads_the_store_and_not_the_cache(machine: 
     snapshot = newest_snapshot(machine.index, document.log.record.prefix, document.version)
     assert snapshot is not None
     with pytest.raises(Corrupt):
-        require_state(document.chunks, document.values, roots_of(snapshot))
+        require_state(document.chunks, document.stored_values, roots_of(snapshot))
 
 
 def test_an_inspection_names_the_damaged_chunk(machine: Machine) -> None:

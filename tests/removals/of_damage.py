@@ -618,15 +618,4 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (SWEPT,),
     ),
-    Removal(
-        "B930",
-        (
-            Edit(
-                "src/stratalog/cli/stores.py",
-                "        except Corrupt as exc:\n            fail(f",
-                "        except ZeroDivisionError as exc:\n            fail(f",
-            ),
-        ),
-        ("tests/cli/test_damaged_lists.py::test_a_list_of_one_name_names_a_damaged_log_and_has_the_others",),
-    ),
 )

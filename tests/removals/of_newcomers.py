@@ -11,6 +11,8 @@ EXTRAS = "tests/test_extras.py"
 UNDECODABLE = "tests/cli/test_undecodable_names.py"
 BAD_INPUT = "tests/test_bad_input.py::test_bad_input_is_refused_with_the_value_its_type_or_the_limit"
 CLI_SESSION = "src/stratalog/cli/session.py"
+DAMAGED_LISTS = "tests/cli/test_damaged_lists.py"
+MAPPING = "tests/documents/test_mapping.py"
 STREAMS = "tests/cli/test_standard_streams.py"
 WEBSITE = "tests/test_website.py"
 CATALOGUE = "apps/catalogue/tests/test_commands.py"
@@ -340,5 +342,42 @@ REMOVALS = (
             ),
         ),
         (f"{WEBSITE}::test_a_page_is_not_wider_than_its_window",),
+    ),
+    Removal(
+        "B950",
+        (
+            Edit(
+                "src/stratalog/documents/document.py",
+                "        self._states = StateCache(log, self.chunks)\n",
+                "        self._states = StateCache(log, self.chunks)\n        self.values = self.stored_values\n",
+            ),
+        ),
+        (f"{MAPPING}::test_a_document_has_no_attribute_with_the_name_of_another_method_of_a_mapping",),
+    ),
+    Removal(
+        "B951",
+        (
+            Edit(
+                "src/stratalog/arguments.py",
+                "    if get_origin(wanted) is Mapping:\n",
+                "    if get_origin(wanted) is Mapping and isinstance(value, Mapping):\n",
+            ),
+        ),
+        (f"{ARGUMENTS}::test_a_field_of_a_wrong_type_is_a_type_error",),
+    ),
+    Removal(
+        "B952",
+        (
+            Edit(
+                "src/stratalog/cli/stores.py",
+                'fail(f"{line.sort}/{name}", Corrupt(f"a line of the list of names is damaged: {line.fault}"))',
+                "raise Corrupt(line.fault)",
+            ),
+            Edit(CLI_SESSION, "        elif not (self.json or damaged):\n", "        elif not self.json:\n"),
+        ),
+        (
+            f"{DAMAGED_LISTS}::test_a_list_of_a_name_names_the_damaged_part_and_lists_the_other_organisations",
+            f"{DAMAGED_LISTS}::test_a_list_whose_only_log_or_record_is_damaged_does_not_say_that_there_is_none",
+        ),
     ),
 )

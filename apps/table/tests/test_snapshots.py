@@ -122,7 +122,12 @@ def test_a_failed_background_snapshot_fails_no_commit_and_a_later_snapshot_succe
 
 def test_closing_a_store_waits_for_a_running_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_group, "SNAPSHOT_WEIGHT", WEIGHT)
-    gate = threading.Event()
+    gate, join = threading.Event(), threading.Thread.join
+
+    def release_and_join(thread: threading.Thread, timeout: float | None = None) -> None:
+        gate.set()
+        join(thread, timeout)
+
     with stratalog.open(tmp_path) as store:
         table = table_of(store)
         snapshot = table.document.snapshot
@@ -134,6 +139,6 @@ def test_closing_a_store_waits_for_a_running_snapshot(tmp_path: Path, monkeypatc
         monkeypatch.setattr(table.document, "snapshot", wait_first)
         load(table, 0, 3)
         assert snapshots(table) == []
-        threading.Timer(0.2, gate.set).start()  # The store is closed before the snapshot ends.
+        monkeypatch.setattr(threading.Thread, "join", release_and_join)  # The snapshot ends only once close waits.
     with stratalog.open(tmp_path) as store:
         assert len(snapshots(open_table(store, "acme", "events"))) == 1

@@ -102,7 +102,7 @@ def list_(session: Session, to: str) -> None:
     rows = ((_plain(manifest), _row(manifest)) for manifest in manifests)
     head = [["id", "begun", "logs", "records", "blobs", ""]]
     session.answer_list(rows, "no intact backup" if damaged else "no backups yet", head=head, right=[2, 3, 4])
-    fail_for_damage(damaged, "damaged", is_shown=True)
+    fail_for_damage(damaged, "damaged", is_shown=True, json_names=False)
 
 
 @command("verify", example="stratalog backup verify /mnt/backups")

@@ -103,16 +103,19 @@ def damage_text(parts: Sequence[DamagedPart], more: int = 0) -> str:
     return counted(len(parts) + more, "damaged part") if parts or more else "verified"
 
 
-def fail_for_damage(parts: Sequence[DamagedPart], what: str, more: int = 0, *, is_shown: bool) -> None:
+def fail_for_damage(
+    parts: Sequence[DamagedPart], what: str, more: int = 0, *, is_shown: bool, json_names: bool = True
+) -> None:
     """Raise Failed if there are damaged parts. Before that, print some of them as notes if ``is_shown``.
 
-    ``more`` is the number of damaged parts that are not in ``parts``.
+    ``more`` is the number of damaged parts that are not in ``parts``. The result in JSON names parts if ``json_names``.
     """
     printed = parts[:DAMAGED_PARTS_PRINTED_MAX] if is_shown else ()
     for part in printed:
         note(f"{what}: {part.what}: {part.reason}")
     if is_shown and (unprinted := len(parts) - len(printed) + more):
-        note(f"{what}: {counted(unprinted, 'more part')}; --json names at most {DAMAGED_PARTS_NAMED_MAX:,} parts")
+        advice = f"; --json names at most {DAMAGED_PARTS_NAMED_MAX:,} parts" if json_names else ""
+        note(f"{what}: {counted(unprinted, 'more part')}{advice}")
     if parts or more:
         raise Failed(DAMAGED)
 

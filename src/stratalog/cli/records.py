@@ -119,8 +119,8 @@ def list_(session: Session, organisation: str, after: str) -> None:
     """
     handle, damaged = session.open().records(organisation), list[MaintenanceFailure]()
     rows = ((_plain(name, version), [name, *_row(version)]) for name, version in _latest(handle, after, damaged))
-    session.answer_list(rows, "no records", head=[["name", *HEAD]], right=[1])
-    fail_for_damage(damaged, "damaged", is_shown=True)
+    session.answer_list(rows, "no records", head=[["name", *HEAD]], right=[1], damaged=damaged)
+    fail_for_damage(damaged, "damaged", is_shown=True, json_names=False)
 
 
 def _latest(handle: Records, after: str, damaged: list[MaintenanceFailure]) -> Iterator[tuple[str, RecordVersion]]:

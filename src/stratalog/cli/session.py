@@ -72,10 +72,12 @@ class Session:
         *,
         head: Sequence[Sequence[str]] = (),
         right: Sequence[int] = (),
+        damaged: Sequence[object] = (),
     ) -> None:
         """Print a list of (plain, row) pairs: JSON lines as they arrive, else one table, or ``nothing`` as a note.
 
-        If an error ends the list, print the rows before it, then raise the error.
+        If an error ends the list, print the rows before it, then raise the error. If ``damaged`` has an element after
+        the last pair, the list is not known to be empty, so ``nothing`` is not printed.
         """
         rows = []
         try:
@@ -90,7 +92,7 @@ class Session:
             raise
         if rows:
             print_table([*head, *rows], right=right)
-        elif not self.json:
+        elif not (self.json or damaged):
             note(nothing)
 
 

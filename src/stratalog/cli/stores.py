@@ -9,17 +9,19 @@ import click
 from stratalog.cli.output import local_time, note
 from stratalog.cli.program import fail_for_damage
 from stratalog.cli.session import Session, command
-from stratalog.errors import Corrupt, NotFound, StratalogError
+from stratalog.errors import Corrupt, NotFound
 from stratalog.homes import make_store, shown_url
+from stratalog.keys import names_partition
 from stratalog.log import Log
 from stratalog.log.directory import LOGS
-from stratalog.maintenance.checked_items import listed_ids
+from stratalog.maintenance.checked_items import list_checked, listed_ids
 from stratalog.maintenance.collection import MaintenanceFailure
 from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
 
-Fail = Callable[[str, StratalogError], None]
+Fail = Callable[[str, Corrupt], None]
+"""Called with the name of a damaged part and its error."""
 
 
 @command("init", example="stratalog init ./data")
@@ -51,25 +53,34 @@ def list_(session: Session, organisation: str | None, named: str | None) -> None
     """
     store, damaged = session.open(), list[MaintenanceFailure]()
 
-    def fail(what: str, error: StratalogError) -> None:
+    def fail(what: str, error: Corrupt) -> None:
         damaged.append(MaintenanceFailure.of(what, error))
 
     if named is not None:
-        holders = (holder.organisation for holder in store.organisations_of(named))
-        names = ((holder, named) for holder in holders if organisation in (None, holder))
+        names = _names_of_holders(store, named, organisation, fail)
     else:
         names = _names(store, [organisation] if organisation else store.organisations(), fail)
-    rows = _rows(store, names, fail)
     nothing = "no documents or logs; to create a document: stratalog create acme/budget"
-    session.answer_list(rows, nothing, head=[["name", "kind", "version", "changed"]], right=[2])
-    fail_for_damage(damaged, "damaged", is_shown=True)
+    head = [["name", "kind", "version", "changed"]]
+    session.answer_list(_rows(store, names, fail), nothing, head=head, right=[2], damaged=damaged)
+    fail_for_damage(damaged, "damaged", is_shown=True, json_names=False)
 
 
 def _names(store: Store, organisations: Iterable[str], fail: Fail) -> Iterator[tuple[str, str]]:
-    """Yield the organisation and the name of each document and log. Call ``fail`` for each damaged line."""
     for organisation in organisations:
         for name in listed_ids(store.environment.index, organisation, LOGS, fail):
             yield organisation, name
+
+
+def _names_of_holders(store: Store, name: str, organisation: str | None, fail: Fail) -> Iterator[tuple[str, str]]:
+    """Yield ``name`` with each organisation that has a document or log of the name, or only with ``organisation``."""
+    for line in list_checked(store.environment.index, names_partition(name)):
+        if line.position is None and organisation not in (None, line.sort):
+            continue
+        if line.fault:
+            fail(f"{line.sort}/{name}", Corrupt(f"a line of the list of names is damaged: {line.fault}"))
+        if line.position is None:
+            yield line.sort, name
 
 
 def _rows(store: Store, names: Iterable[tuple[str, str]], fail: Fail) -> Iterator[tuple[dict[str, object], list[str]]]:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
 from stratalog.client.file import ClientFile
@@ -91,6 +91,10 @@ class Replica:
 
     def __bool__(self) -> bool:
         return True  # a client, also of an empty document
+
+    def keys(self) -> NoReturn:
+        """Raise TypeError: ``dict(client)`` could read keys of different states. Use ``dict(client.scan())``."""
+        raise TypeError("a client changes while it is read: read one state, as in dict(client.scan())")
 
     def mutate(self, name: str, args: Any = None) -> PendingMutation:
         """Run a mutation on the optimistic state and store it for the server. The mutation is durable on return.

@@ -29,7 +29,7 @@ class _Document(Protocol):
     def chunks(self) -> Chunks: ...
 
     @property
-    def values(self) -> Values: ...
+    def stored_values(self) -> Values: ...
 
 
 def prove_base(document: _Document, base: Snapshot, progress: Callable[[int], None] | None) -> None:
@@ -58,4 +58,4 @@ def _require_state(document: _Document, base: Snapshot) -> None:
     """Read back all chunks, and all values that no recent scrub has read. Other values must exist. Raises Corrupt."""
     environment = document.log.environment
     before_ms = scrubbed_before_ms(environment)
-    require_scrubbed_state(document.chunks, document.values, roots_of(base), environment.blobs, before_ms)
+    require_scrubbed_state(document.chunks, document.stored_values, roots_of(base), environment.blobs, before_ms)

@@ -48,10 +48,10 @@ class Document:
         self.log = log
         self.rules: Rules = Rules() if rules is None else rules
         check_class(Rules, rules=self.rules)
-        self.values: Values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
+        self.stored_values: Values = Values(log.environment.blobs, log.record.owner, self.rules.metadata_fields)
         self.chunks: Chunks = chunks or cached_chunks(log)
         self._states = StateCache(log, self.chunks)
-        self._writer = Writer(log, self._states, self.values)
+        self._writer = Writer(log, self._states, self.stored_values)
         self._snapshots = SnapshotSchedule(log, self._states)
 
     def __repr__(self) -> str:
@@ -265,7 +265,7 @@ class Document:
 
         Raises NotFound, VersionForgotten, Redacted; Invalid if ``version`` is no whole number.
         """
-        return View(self.state(version), self.values)
+        return View(self.state(version), self.stored_values)
 
     def get(self, key: str, default: Any = None, *, at: int | None = None) -> Any:
         """Return one value at a version, or ``default``."""
@@ -288,7 +288,7 @@ class Document:
 
     def unread_versions(self, after: int | None = None, upto: int | None = None) -> Iterator[past.Unread[past.Version]]:
         """Yield the rows of `versions`, not yet loaded. The caller reserves memory for each row and then loads it."""
-        return past.versions(self.log, self.values, after, upto)
+        return past.versions(self.log, self.stored_values, after, upto)
 
     def history(self, key: str, *, at: int | None = None) -> Iterator[past.KeyChange]:
         """Yield the changes of one key, newest first.
@@ -299,7 +299,7 @@ class Document:
 
     def unread_history(self, key: str, *, at: int | None = None) -> Iterator[past.Unread[past.KeyChange]]:
         """Yield the rows of `history`, not yet loaded; the caller loads each row."""
-        return past.key_changes(self.log, self.values, self.state, key, at)
+        return past.key_changes(self.log, self.stored_values, self.state, key, at)
 
     def diff(self, source: int, target: int, *, after: str = "") -> Iterator[past.Difference]:
         """Yield the keys after ``after`` that differ between two versions, in order. Reads only changed parts."""
@@ -307,7 +307,7 @@ class Document:
 
     def unread_diff(self, source: int, target: int, *, after: str = "") -> Iterator[past.Unread[past.Difference]]:
         """Yield the rows of `diff`, not yet loaded; the caller loads each row."""
-        return past.diff(self.values, self.state(source), self.state(target), after)
+        return past.diff(self.stored_values, self.state(source), self.state(target), after)
 
     def applied_in(self, client: str, id: int) -> int | None:
         """Return the version that committed a mutation; None if no version did, or the client is forgotten.

@@ -91,7 +91,7 @@ def _proven_base(document: Document, version: int, keys: list[str]) -> Snapshot:
         raise Unavailable("the snapshot that replaces the version could not be made", version=at)
     # Bypass the caches of the handle, which may hold chunks that storage no longer has.
     chunks = Chunks(document.log.environment.blobs, document.log.record.owner)
-    require_state(chunks, document.values, roots_of(base))
+    require_state(chunks, document.stored_values, roots_of(base))
     if any(_holds(load_state(document.log, chunks, base.version), key, version) for key in keys):
         raise Unavailable("the new snapshot still holds the values; try again", version=base.version)
     return base

@@ -206,7 +206,7 @@ class _Merge:
         return Merged(batch[-1].mutation.client, batch[-1].version, batch[-1].hash)
 
     def _run_all(self, state: State, rest: Sequence[_Own]) -> Run:
-        values, mutators = self._target.values, self._target.rules.mutators
+        values, mutators = self._target.stored_values, self._target.rules.mutators
         return run_batch(state, values, mutators, [own.mutation for own in rest], "", "")
 
 
@@ -237,7 +237,7 @@ def _own_mutations(fork: Document) -> Iterator[_Own]:
         last = {change.key: change.by[-1] for change in commit.patch if change.by}
         with reading_entry(fork.log, entry.version):
             effects = _effects(fork, commit)
-            arguments = [load_arguments(recorded, commit.patch, fork.values) for recorded in commit.mutations]
+            arguments = [load_arguments(recorded, commit.patch, fork.stored_values) for recorded in commit.mutations]
         for position, (recorded, args) in enumerate(zip(commit.mutations, arguments, strict=True)):
             number += 1
             mutation = Mutation(
@@ -255,7 +255,7 @@ def _effects(fork: Document, commit: Commit) -> dict[int, dict[str, Any]]:
     effects: dict[int, dict[str, Any]] = {}
     for change in commit.patch:
         if change.by:
-            value = None if change.value is None else decode(fork.values.load(change.value))
+            value = None if change.value is None else decode(fork.stored_values.load(change.value))
             effects.setdefault(change.by[-1], {})[change.key] = value
     return effects
 
@@ -266,7 +266,7 @@ def _replayed(batch: list[_Own], state: State, fork: Document, target: Document)
     waiting = [change.mutation for change in batch if newest is None or change.mutation.id > newest.id]
     # The mutations run without numbers: the numbers of a replay that starts later in the fork would have a gap.
     unnumbered = [msgspec.structs.replace(mutation, id=0) for mutation in waiting]
-    run = run_batch(state, target.values, target.rules.mutators, unnumbered, "", "")
+    run = run_batch(state, target.stored_values, target.rules.mutators, unnumbered, "", "")
     by_id = {mutation.id: ran for mutation, ran in zip(waiting, run.ran, strict=False)}
     return _reports(batch, by_id, state, fork, target)
 
@@ -305,7 +305,7 @@ class _Comparison:
     ) -> None:
         self._fork = fork
         self._view: View | None = None
-        self._state = View(state, target.values)
+        self._state = View(state, target.stored_values)
         self._changes: dict[str, bytes | None] = {}
         self._last: dict[tuple[int, str], int] = {}
         """(version of the fork, key) → the last mutation of this version that changed the key on the target."""

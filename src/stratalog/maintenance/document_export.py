@@ -170,7 +170,7 @@ def _mutation_plain(document: Document, commit: Commit, recorded: Recorded) -> d
         "client": recorded.client,
         "id": recorded.id,
         "name": recorded.name,
-        "args": to_plain(load_arguments(recorded, commit.patch, document.values)),
+        "args": to_plain(load_arguments(recorded, commit.patch, document.stored_values)),
         "reason": recorded.reason,
         "origin": recorded.origin,
     }
@@ -180,7 +180,7 @@ def _change_plain(document: Document, change: PatchRow) -> dict[str, Any]:
     plain = {"key": change.key, "before": change.before, "by": change.by}
     if change.value is None:
         return {**plain, "deleted": True}
-    return {**plain, "value": to_plain(decode(document.values.load(change.value)))}
+    return {**plain, "value": to_plain(decode(document.stored_values.load(change.value)))}
 
 
 def _pairs(file: BinaryIO) -> Iterator[tuple[dict[str, Any], int]]:

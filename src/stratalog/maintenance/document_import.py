@@ -273,7 +273,8 @@ class _Import:
 
     def _write(self, document: Document, state: State, entry: _Entry) -> State:
         blob_batch = BlobBatch(document.log.environment)
-        event = Event(*_event(entry)) if entry.event else _commit(state, entry, document.values, blob_batch).event()
+        values = document.stored_values
+        event = Event(*_event(entry)) if entry.event else _commit(state, entry, values, blob_batch).event()
         written = document.log.append(
             event,
             expected=state.version,

@@ -234,7 +234,7 @@ def _read_values(document: Document, rebuilt: Verified) -> None:
     for entry in document.log.read(rebuilt.start, rebuilt.version):
         for stored in stored_values(entry.events, entry.version):
             if (reference := as_reference(stored)) is not None and reference.content_hash not in read:
-                document.values.load(stored)
+                document.stored_values.load(stored)
                 read.add(reference.content_hash)
 
 

@@ -138,7 +138,7 @@ def state(
 
     def value(row: tuple[str, Slot]) -> Any:
         keys.append(row[0])
-        return decode(current.value(row[1], opened.values))
+        return decode(current.value(row[1], opened.stored_values))
 
     page = page_of(request, current.scan(prefix, after), limit, value, _row_bytes)
     content = dict(zip(keys, page.rows, strict=False))
@@ -163,7 +163,7 @@ def items(
 
     def shown(row: tuple[str, Slot]) -> ItemAt:
         key, slot = row
-        metadata = opened.values.metadata(slot.value)
+        metadata = opened.stored_values.metadata(slot.value)
         return ItemAt(key, slot.version, value_size(slot.value), metadata, _blob(slot.value))
 
     page = page_of(request, current.scan(prefix, after), limit, shown)
@@ -184,7 +184,7 @@ def item(
     taken, size = bytes_of(request.scope), value_size(slot.value)
     taken.cover_answer(size)
     with taken.room_for_row(size):
-        return encoded(request, ValueAt(current.version, key, decode(current.value(slot, opened.values))))
+        return encoded(request, ValueAt(current.version, key, decode(current.value(slot, opened.stored_values))))
 
 
 @reading("/versions", opt={"action": "read"}, summary="Query 4: versions with their mutations and state")

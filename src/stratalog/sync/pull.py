@@ -207,7 +207,7 @@ class _Answer:
 
     def _operation(self, state: State, row: tuple[str, Slot | None]) -> Operation:
         key, slot = row
-        return DeleteKey(key) if slot is None else PutKey(key, decode(state.value(slot, self._document.values)))
+        return DeleteKey(key) if slot is None else PutKey(key, decode(state.value(slot, self._document.stored_values)))
 
     def _rejected(self, state: State, since: int, clients: set[str]) -> list[Rejection]:
         """Return these clients' rejections since a version.

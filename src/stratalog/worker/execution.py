@@ -186,7 +186,7 @@ class _Trial:
         A mutation with another number does not run, and must not replace the suspect in the attempt record.
         """
         mutations, queued = self._queued.push([carried]).mutations, self._queued
-        state, values = self._document.state(), self._document.values
+        state, values = self._document.state(), self._document.stored_values
         (outcome,) = run_batch(state, values, {}, mutations, queued.group, queued.owner).outcomes
         return outcome.status == "rejected"
 

@@ -191,5 +191,5 @@ def _final(document: Document, state: State, request: Push, owner: str, waiting:
         batch = [check_mutation(mutation) for mutation in request.mutations]
     except (Invalid, LimitExceeded):
         return None
-    outcomes = run_batch(state, document.values, {}, batch, request.group, owner).outcomes
+    outcomes = run_batch(state, document.stored_values, {}, batch, request.group, owner).outcomes
     return None if any(outcome.status in waiting for outcome in outcomes) else Pushed(outcomes)
