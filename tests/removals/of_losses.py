@@ -30,8 +30,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/filled_cells.py",
-                " or any(cell != (left, top) for cell, _ in self.within(cells))",
-                "",
+                "if any(cell != (left, top) for cell, _ in self.within(cells)):",
+                "if False:",
             ),
         ),
         (f"{TESTS}::test_a_merge_that_hides_filled_cells_is_left_out_and_reported",),
@@ -113,7 +113,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B903",
-        (Edit(f"{SHEET}/xlsx_texts.py", "return LINK.fullmatch(text) is not None", "return False"),),
+        (Edit(f"{SHEET}/xlsx_texts.py", 'return 0 < text.find("](", 2) < len(text) - 3', "return False"),),
         (f"{TESTS}::test_a_text_that_becomes_a_link_is_reported",),
     ),
     Removal(

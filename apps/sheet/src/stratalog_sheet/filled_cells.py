@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from stratalog.errors import Invalid
+from stratalog.errors import LimitExceeded
 from stratalog_sheet.cells import Position, parse_range
 from stratalog_sheet.limits import SHEET_CELLS_MAX, SHEET_XLSX_STEPS_MAX
 
@@ -38,7 +38,7 @@ class FilledCells:
     def within(self, cells: str) -> Iterator[tuple[Position, bool]]:
         """Yield the filled cells of a range such as ``B7:C9``: the position, and whether the cell has a formula.
 
-        Raises Invalid for another text, and after `SHEET_XLSX_STEPS_MAX` steps of all calls.
+        Raises Invalid for another text, and LimitExceeded after `SHEET_XLSX_STEPS_MAX` steps of all calls.
         """
         (left, top), (right, bottom) = parse_range(cells)
         self._sort()
@@ -59,11 +59,13 @@ class FilledCells:
         """Add a merge, and return True, unless it would hide a filled cell or shares a cell with an earlier merge.
 
         The engine empties the cells that a merge hides. If two merges share a cell, it empties both. The merges of one
-        worksheet may have `SHEET_CELLS_MAX` rows in all. Raises Invalid.
+        worksheet may have `SHEET_CELLS_MAX` rows in all. Raises LimitExceeded, Invalid.
         """
         (left, top), (right, bottom) = parse_range(cells)
         self._rows += bottom - top + 1
-        if self._rows > SHEET_CELLS_MAX or any(cell != (left, top) for cell, _ in self.within(cells)):
+        if self._rows > SHEET_CELLS_MAX:
+            raise LimitExceeded("the merges of a worksheet have too many rows", limit=SHEET_CELLS_MAX)
+        if any(cell != (left, top) for cell, _ in self.within(cells)):
             return False
         rows = [(self._merged.get(row, []), row) for row in range(top, bottom + 1)]
         if any(_overlaps(merged, left, right) for merged, _ in rows):
@@ -82,7 +84,7 @@ class FilledCells:
     def _step(self, count: int) -> None:
         self._steps += count
         if self._steps > SHEET_XLSX_STEPS_MAX:
-            raise Invalid("a worksheet has too many merges and links", limit=SHEET_XLSX_STEPS_MAX)
+            raise LimitExceeded("a worksheet has too many merges and links", limit=SHEET_XLSX_STEPS_MAX)
 
 
 def _number(column: int, row: int) -> int:
