@@ -21,6 +21,8 @@ from stratalog_sheet.filled_cells import FilledCells
 from stratalog_sheet.formulas import in_file
 from stratalog_sheet.limits import SHEET_XLSX_STEPS_MAX
 from stratalog_sheet.workbook_names import TableRange, WorkbookNames
+from stratalog_sheet.xlsx_figures import ChartRepair
+from stratalog_sheet.xlsx_markup import Allowance
 from stratalog_sheet.xlsx_texts import is_link
 
 pytestmark = pytest.mark.slow
@@ -303,3 +305,29 @@ def test_a_text_with_half_a_character_is_refused_with_the_reason(sheets: Sheets)
     with pytest.raises(Invalid, match="a text has a lone surrogate"):
         sheet.set("A1", "a\ud800")
     assert sheet.set("A1", "a").version > 0
+
+
+def test_names_of_sheets_that_a_file_cannot_contain_are_changed_everywhere_and_reported(sheets: Sheets) -> None:
+    names = {"x:y": data(text("A1", "here")), "x_y": rows("<c r=\"A1\"><f>'x:y'!A1</f></c>"), "'q'": rows()}
+    links = '<hyperlinks><hyperlink ref="A1" location="\'x:y\'!A1"/></hyperlinks>'
+    sheet = opened(sheets, package({**names, "x:y": names["x:y"] + links}))
+    body, report = sheet.files.export()
+    assert [(found.code, found.where) for found in report.findings] == [("sheet-name", ["x:y", "'q'"])]
+    written = openpyxl.load_workbook(io.BytesIO(body))
+    assert written.sheetnames == ["x_y2", "x_y", "_q_"]
+    assert written["x_y"]["A1"].value == "=x_y2!A1"
+    assert written["x_y2"]["A1"].hyperlink.location == "x_y2!A1"
+    again = sheets.import_file("acme", "again", body)
+    assert again.get("A1", sheet="x_y").value == "here"
+
+
+def test_the_location_of_a_link_quotes_the_name_of_its_sheet(sheets: Sheets) -> None:
+    links = '<hyperlinks><hyperlink ref="A1" location="\'my plan\'!A1"/></hyperlinks>'
+    sheet = opened(sheets, package({"my plan": data(text("A1", "x")) + links}))
+    assert exported(sheet).active["A1"].hyperlink.location == "'my plan'!A1"
+
+
+def test_a_chart_names_the_changed_name_of_its_sheet() -> None:
+    repair = ChartRepair("chart.xml", Allowance(), Findings(), {"x:y": "x_y"})
+    chart = b"<c:f xmlns:c=\"http://schemas.openxmlformats.org/drawingml/2006/chart\">'x:y'!A1:A2</c:f>"
+    assert ">x_y!A1:A2</c:f>" in repair.rewritten([chart])
