@@ -126,4 +126,62 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
     ),
+    Removal(
+        "B940",
+        (
+            Edit(f"{SHEET}/xlsx_export.py", "self._renamed = file_names(written)", "self._renamed = {}"),
+            Edit(
+                f"{SHEET}/xlsx_figures.py",
+                'with_file_names("".join(self._reference or []), self._names)',
+                '"".join(self._reference or [])',
+            ),
+        ),
+        (
+            f"{TESTS}::test_names_of_sheets_that_a_file_cannot_contain_are_changed_everywhere_and_reported",
+            f"{TESTS}::test_a_chart_names_the_changed_name_of_its_sheet",
+        ),
+    ),
+    Removal(
+        "B941",
+        (
+            Edit(
+                f"{SHEET}/sheet_names.py",
+                'return f"{quote_sheet(changed.get(name, name))}!{cells}" if name and cells else location',
+                "return location",
+            ),
+        ),
+        (f"{TESTS}::test_the_location_of_a_link_quotes_the_name_of_its_sheet",),
+    ),
+    Removal(
+        "B942",
+        (
+            Edit(
+                f"{SHEET}/xlsx_losses.py",
+                'return "r:id" in hyperlink or "!" in hyperlink.get("location", "")',
+                "return True",
+            ),
+        ),
+        (f"{TESTS}::test_a_link_reports_the_place_that_it_loses_and_needs_a_target",),
+    ),
+    Removal(
+        "B943",
+        (Edit(f"{SHEET}/engine.py", "except UnicodeEncodeError as exc:", "except MemoryError as exc:"),),
+        (f"{TESTS}::test_a_text_with_half_a_character_is_refused_with_the_reason",),
+    ),
+    Removal(
+        "B944",
+        (
+            Edit(
+                f"{SHEET}/xlsx_losses.py",
+                '    "rowBreaks": losses',
+                '    "headerFooter": losses.PRINT_SETUP,\n    "rowBreaks": losses',
+            ),
+        ),
+        (f"{TESTS}::test_a_workbook_without_lost_features_has_an_empty_report",),
+    ),
+    Removal(
+        "B945",
+        (Edit(BRIDGE, "    model.getters.getCellConditionalFormatStyle = () => undefined;\n", ""),),
+        (f"{TESTS}::test_an_export_computes_no_conditional_format",),
+    ),
 )

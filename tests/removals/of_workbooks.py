@@ -410,8 +410,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/workbook_names.py",
-                "(bracketed or plain, after) for bracketed, plain, after in PART.findall(inner)",
-                "(bracketed, after) for bracketed, plain, after in PART.findall(inner) if not plain",
+                "if match[1] is not None or match[2]]",
+                "if match[1] is not None]",
             ),
         ),
         (

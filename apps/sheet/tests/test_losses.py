@@ -7,8 +7,8 @@ from typing import Any
 
 import openpyxl
 import pytest
-from openpyxl.formatting.rule import CellIsRule
-from openpyxl.styles import PatternFill
+from openpyxl.formatting.rule import CellIsRule, FormulaRule
+from openpyxl.styles import Font, PatternFill
 from openpyxl.worksheet.datavalidation import DataValidation
 
 from apps.sheet.tests.helpers import put, revision
@@ -331,3 +331,15 @@ def test_a_chart_names_the_changed_name_of_its_sheet() -> None:
     repair = ChartRepair("chart.xml", Allowance(), Findings(), {"x:y": "x_y"})
     chart = b"<c:f xmlns:c=\"http://schemas.openxmlformats.org/drawingml/2006/chart\">'x:y'!A1:A2</c:f>"
     assert ">x_y!A1:A2</c:f>" in repair.rewritten([chart])
+
+
+def test_an_export_computes_no_conditional_format(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    book.active["A1"] = "link"
+    book.active["A1"].hyperlink = "https://example.org/"
+    book.active["A1"].style = "Normal"
+    green = Font(color="FF00FF00")
+    book.active.conditional_formatting.add("A1:A1048576", FormulaRule(["COUNTIF(A1:A10,A1)>0"], font=green))
+    written = exported(opened(sheets, saved(book))).active
+    assert written["A1"].font.color.rgb == "00017E84", "the colour of links, which a computed format would replace"
+    assert [str(found.sqref) for found in written.conditional_formatting] == ["A1:A1048576"]
