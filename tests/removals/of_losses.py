@@ -68,7 +68,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B899",
-        (Edit(f"{SHEET}/formulas.py", "            end.text = _end_in_file(first.text, end)\n", "            pass\n"),),
+        (Edit(f"{SHEET}/formulas.py", "pieces[at].text = _end_in_file(first.text, pieces[at])", "pass"),),
         (f"{TESTS}::test_a_formula_in_a_file_has_only_ranges_that_a_file_can_contain",),
     ),
     Removal(

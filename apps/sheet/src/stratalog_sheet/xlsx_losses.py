@@ -17,7 +17,7 @@ READ = {
 }  # fmt: skip
 """The children of a worksheet that the engine reads."""
 
-ELSEWHERE = {"legacyDrawing", "phoneticPr", "ignoredErrors", "sheetCalcPr", "pageMargins", "headerFooter"}
+ELSEWHERE = {"legacyDrawing", "phoneticPr", "ignoredErrors", "sheetCalcPr", "headerFooter", "pageMargins"}
 """The children of a worksheet without content, or whose content another finding names, and the margins of pages."""
 
 HEADERS = {"oddHeader", "oddFooter", "evenHeader", "evenFooter", "firstHeader", "firstFooter"}
@@ -87,10 +87,10 @@ def worksheet_losses(local: str, attributes: Attributes, depth: int, *, is_in_ex
     elif local == "hyperlink":
         if attributes.get("tooltip"):
             yield "link-tip", "tips of links are not kept"
-        place = attributes.get("location", "")
-        if "r:id" in attributes and place:
+        location = attributes.get("location", "")
+        if "r:id" in attributes and location:
             yield "link-place", "places within pages and files, after the address of a link, are not kept"
-        elif "!" in place and place.rpartition("!")[2].replace("$", "").upper() != "A1":
+        elif "!" in location and location.rpartition("!")[2].replace("$", "").upper() != "A1":
             yield "link-place", "links to a cell of the workbook lead to cell A1 of its sheet"
 
 
