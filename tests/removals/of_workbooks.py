@@ -23,10 +23,10 @@ REMOVALS: tuple[Removal, ...] = (
         "B421",
         (
             Edit(
-                f"{SHEET}/xlsx_cells.py",
+                f"{SHEET}/xlsx_numbers.py",
                 "    number = float(text) if NUMBER.fullmatch(text) else math.inf\n"
                 "    return number if math.isfinite(number) else None\n",
-                "    with suppress(ValueError):\n        return float(text)\n    return None\n",
+                "    try:\n        return float(text)\n    except ValueError:\n        return None\n",
             ),
         ),
         (f"{TESTS}::test_an_unreadable_number_is_imported_as_text_and_reported",),
@@ -410,8 +410,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/workbook_names.py",
-                "(bracketed or plain, after) for bracketed, plain, after in PART.findall(inner)",
-                "(bracketed, after) for bracketed, plain, after in PART.findall(inner) if not plain",
+                "if match[1] is not None or match[2]]",
+                "if match[1] is not None]",
             ),
         ),
         (

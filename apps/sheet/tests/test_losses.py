@@ -7,18 +7,23 @@ from typing import Any
 
 import openpyxl
 import pytest
-from openpyxl.formatting.rule import CellIsRule
-from openpyxl.styles import PatternFill
+from openpyxl.formatting.rule import CellIsRule, FormulaRule
+from openpyxl.styles import Font, PatternFill
 from openpyxl.worksheet.datavalidation import DataValidation
 
 from apps.sheet.tests.helpers import put, revision
 from apps.sheet.tests.packages import link, package, related, rows
 from apps.sheet.tests.test_workbook_import import codes, opened, saved, values
-from stratalog import Invalid
+from stratalog import Invalid, LimitExceeded
 from stratalog_sheet import Sheet, Sheets
+from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.filled_cells import FilledCells
 from stratalog_sheet.formulas import in_file
 from stratalog_sheet.limits import SHEET_XLSX_STEPS_MAX
+from stratalog_sheet.workbook_names import TableRange, WorkbookNames
+from stratalog_sheet.xlsx_figures import ChartRepair
+from stratalog_sheet.xlsx_markup import Allowance
+from stratalog_sheet.xlsx_texts import is_link
 
 pytestmark = pytest.mark.slow
 
@@ -84,14 +89,17 @@ def test_filled_cells_find_every_cell_of_a_range_in_any_order_of_the_file() -> N
     for position in ((5, 2), (0, 0), (3, 1), (2, 1), (9, 1)):
         filled.add(position, has_formula=position == (3, 1))
     assert list(filled.within("B1:F3")) == [((2, 1), False), ((3, 1), True), ((5, 2), False)]
-    assert [filled.merge(cells) for cells in ("A1:B1", "B1:C1", "C1:D1")] == [True, False, True]
+    assert [filled.merge(cells) for cells in ("A1:B1", "B1:C1", "C1:D1", "G1:G2")] == [True, False, True, True]
 
 
 def test_a_merge_of_too_many_rows_does_not_refuse_later_merges() -> None:
     filled = FilledCells()
-    assert [filled.merge(cells) for cells in ("A1:A1048576", "B1:B199998", "B1:C1", "D1:D2", "E1:E1")] == [
-        False, True, False, False, True,
-    ]  # fmt: skip
+    with pytest.raises(LimitExceeded, match="too many rows"):
+        filled.merge("A1:A1048576")
+    assert [filled.merge(cells) for cells in ("B1:B199998", "B1:C1")] == [True, False]
+    with pytest.raises(LimitExceeded, match="too many rows"):
+        filled.merge("D1:D2")
+    assert filled.merge("E1:E1")
 
 
 def test_merges_and_links_of_one_worksheet_visit_a_limited_number_of_cells() -> None:
@@ -100,8 +108,36 @@ def test_merges_and_links_of_one_worksheet_visit_a_limited_number_of_cells() -> 
         filled.add((0, row), has_formula=True)
     for _ in range(SHEET_XLSX_STEPS_MAX // 100_000):
         assert list(filled.within("B1:B100000")) == []
-    with pytest.raises(Invalid, match="too many merges and links"):
+    with pytest.raises(LimitExceeded, match="too many merges and links"):
         list(filled.within("B1:B100000"))
+
+
+def test_merges_and_links_beyond_a_limit_are_reported_with_this_reason(
+    sheets: Sheets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stratalog_sheet.filled_cells.SHEET_XLSX_STEPS_MAX", 2)
+    monkeypatch.setattr("stratalog_sheet.filled_cells.SHEET_CELLS_MAX", 9)
+    cells = data(text("A1", "x"), text("A2", "y"), text("A3", "z"))
+    merges = '<mergeCells><mergeCell ref="D1:E9"/><mergeCell ref="F1:G9"/></mergeCells>'
+    links = '<hyperlinks><hyperlink ref="A1:A3" location="S!A1"/></hyperlinks>'
+    sheet = opened(sheets, package({"S": cells + merges + links}))
+    assert codes(sheet.files.import_report()) == {"many-ranges": 2}
+    assert where(sheet, "many-ranges") == ["S!F1:G9", "S!A1:A3"]
+
+
+def test_a_link_reports_the_place_that_it_loses_and_needs_a_target(sheets: Sheets) -> None:
+    cells = data(*(text(f"A{row}", "x") for row in range(1, 6)))
+    links = (
+        '<hyperlink ref="A1" location="S!$A$1"/><hyperlink ref="A2" location="S!B7"/>'
+        '<hyperlink ref="A3" r:id="l" location="part"/><hyperlink ref="A4"/><hyperlink ref="A5" location="a_name"/>'
+    )
+    target = related(link("l", "hyperlink", "https://example.org/").replace("/>", ' TargetMode="External"/>'))
+    body = package(
+        {"S": f"{cells}<hyperlinks>{links}</hyperlinks>"}, more={"xl/worksheets/_rels/sheet1.xml.rels": target}
+    )
+    sheet = opened(sheets, body)
+    assert (where(sheet, "link-place"), where(sheet, "link")) == (["S!A2", "S!A3"], ["S!A4", "S!A5"])
+    assert values(sheet, "A4", "A5") == ["x", "x"]
 
 
 def test_links_of_ranges_are_imported_and_links_of_empty_cells_are_reported(sheets: Sheets) -> None:
@@ -125,6 +161,25 @@ def test_a_text_that_becomes_a_link_is_reported(sheets: Sheets) -> None:
     assert where(sheet, "link-text") == ["A1"]
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("[a](b)", True), ("[](b)", False), ("[a]()", False), ("[]](b)", True), ("[a](b)c", False), ("x[a](b)", False),
+        ("[a](b\rc)", False), ("[a](b)](c)", True), ("[" + "](" * 1_000_000, False),
+    ],
+)  # fmt: skip
+def test_a_text_of_any_length_is_compared_with_the_form_of_a_link(content: str, expected: bool) -> None:
+    assert is_link(content) is expected
+
+
+def test_a_table_reference_with_thousands_of_spaces_is_read() -> None:
+    names = WorkbookNames(["S"], [], [TableRange("T", "S", "A1:B3", ["x", "a b"])], Findings())
+    assert names.plain("SUM(T[[#All],a b])", "S", (4, 4)) == "SUM(B1:B3)"
+    assert names.plain("T[[#All],[x]:[a b]]", "S", (4, 4)) == "A1:B3"
+    for spaces in ("a" * 50_000 + " " * 50_000 + "' ", ("a" + " " * 50_000) * 2):
+        assert names.plain(f"T[[x],{spaces}]", "S", (4, 4)) == "#REF!"
+
+
 def test_cells_without_a_known_text_or_type_are_reported(sheets: Sheets) -> None:
     cells = ('<c r="A1" t="s"><v>7</v></c>', '<c r="B1" t="z"><v>=9</v></c>', '<c r="C1" t="s"><v>0</v></c>')
     sheet = opened(sheets, package({"S": rows(*cells)}, strings="<si><t>one</t></si>"))
@@ -137,6 +192,8 @@ def test_cells_without_a_known_text_or_type_are_reported(sheets: Sheets) -> None
     [
         ('<pageSetup orientation="landscape"/>', "page-setup"),
         ('<pageSetup scale="50"/>', "page-setup"),
+        ('<printOptions gridLines="1"/>', "page-setup"),
+        ("<headerFooter><evenFooter>&amp;P</evenFooter></headerFooter>", "print-setup"),
         ('<sheetProtection sheet="1" password="DAA7"/>', "protection"),
         ('<scenarios><scenario name="x"/></scenarios>', "scenario"),
         ('<sheetViews><sheetView workbookViewId="0" rightToLeft="1"/></sheetViews>', "view"),
@@ -165,7 +222,9 @@ def test_a_workbook_without_lost_features_has_an_empty_report(sheets: Sheets) ->
         (
             '<sheetProtection sheet="1"/><phoneticPr fontId="0"/>'
             '<pageMargins left="0.7" right="0.7" top="0.75" bottom="0.75" header="0.3" footer="0.3"/>'
+            '<printOptions headings="false" gridLines="false" gridLinesSet="true" horizontalCentered="0"/>'
             '<pageSetup paperSize="9" orientation="portrait"/><ignoredErrors/>'
+            '<headerFooter differentFirst="false"><oddHeader></oddHeader><oddFooter/></headerFooter>'
         ),
     )
     body = package({"S": parts[0] + rows('<c r="A1"><v>1</v></c>') + parts[1]})
@@ -224,6 +283,7 @@ def test_ranges_to_the_last_row_are_exported_after_rows_were_inserted(sheets: Sh
     [
         ("SUM(A2:A)", "SUM(A2:A1048576)"), ("SUM($A$2:$A)", "SUM($A$2:$A$1048576)"), ("SUM(B1:1)", "SUM(B1:XFD1)"),
         ("A3:A1048577", "A3:A1048576"), ('"A2:A"&A2:A9', '"A2:A"&A2:A9'), ("A:A", "A:A"), ("A1048577", "A1048577"),
+        ("SUM(A1:IF(B1,A2,A3))", "SUM(A1:IF(B1,A2,A3))"), ("S!A2:$A*2", "S!A2:$A1048576*2"),
     ],
 )  # fmt: skip
 def test_a_formula_in_a_file_has_only_ranges_that_a_file_can_contain(formula: str, written: str) -> None:
@@ -246,3 +306,48 @@ def test_a_name_with_a_code_point_that_xml_does_not_allow_prevents_no_export(she
         revision(sheet, {"type": "RENAME_SHEET", "sheetId": "sheet1", "oldName": "Sheet1", "newName": "x\uffff"})
     )
     assert exported(sheet).sheetnames == ["x\ufffd"]
+
+
+def test_a_text_with_half_a_character_is_refused_with_the_reason(sheets: Sheets) -> None:
+    sheet = sheets.create("acme", "surrogate")
+    with pytest.raises(Invalid, match="a text has a lone surrogate"):
+        sheet.set("A1", "a\ud800")
+    assert sheet.set("A1", "a").version > 0
+
+
+def test_names_of_sheets_that_a_file_cannot_contain_are_changed_everywhere_and_reported(sheets: Sheets) -> None:
+    names = {"x:y": data(text("A1", "here")), "x_y": rows("<c r=\"A1\"><f>'x:y'!A1</f></c>"), "'q'": rows()}
+    links = '<hyperlinks><hyperlink ref="A1" location="\'x:y\'!A1"/></hyperlinks>'
+    sheet = opened(sheets, package({**names, "x:y": names["x:y"] + links}))
+    body, report = sheet.files.export()
+    assert [(found.code, found.where) for found in report.findings] == [("sheet-name", ["x:y", "'q'"])]
+    written = openpyxl.load_workbook(io.BytesIO(body))
+    assert written.sheetnames == ["x_y2", "x_y", "_q_"]
+    assert written["x_y"]["A1"].value == "=x_y2!A1"
+    assert written["x_y2"]["A1"].hyperlink.location == "x_y2!A1"
+    again = sheets.import_file("acme", "again", body)
+    assert again.get("A1", sheet="x_y").value == "here"
+
+
+def test_the_location_of_a_link_quotes_the_name_of_its_sheet(sheets: Sheets) -> None:
+    links = '<hyperlinks><hyperlink ref="A1" location="\'my plan\'!A1"/></hyperlinks>'
+    sheet = opened(sheets, package({"my plan": data(text("A1", "x")) + links}))
+    assert exported(sheet).active["A1"].hyperlink.location == "'my plan'!A1"
+
+
+def test_a_chart_names_the_changed_name_of_its_sheet() -> None:
+    repair = ChartRepair("chart.xml", Allowance(), Findings(), {"x:y": "x_y"})
+    chart = b"<c:f xmlns:c=\"http://schemas.openxmlformats.org/drawingml/2006/chart\">'x:y'!A1:A2</c:f>"
+    assert ">x_y!A1:A2</c:f>" in repair.rewritten([chart])
+
+
+def test_an_export_computes_no_conditional_format(sheets: Sheets) -> None:
+    book = openpyxl.Workbook()
+    book.active["A1"] = "link"
+    book.active["A1"].hyperlink = "https://example.org/"
+    book.active["A1"].style = "Normal"
+    green = Font(color="FF00FF00")
+    book.active.conditional_formatting.add("A1:A1048576", FormulaRule(["COUNTIF(A1:A10,A1)>0"], font=green))
+    written = exported(opened(sheets, saved(book))).active
+    assert written["A1"].font.color.rgb == "00017E84", "the colour of links, which a computed format would replace"
+    assert [str(found.sqref) for found in written.conditional_formatting] == ["A1:A1048576"]

@@ -222,7 +222,7 @@ def test_unsupported_features_of_a_workbook_are_reported(sheets: Sheets) -> None
     )
     rules = (
         '<autoFilter ref="A1:B2"/><dataValidations><dataValidation type="whole" sqref="A1"/></dataValidations>'
-        "<headerFooter/><extLst><ext><sparklineGroups/></ext></extLst>"
+        "<headerFooter><oddFooter>&amp;P</oddFooter></headerFooter><extLst><ext><sparklineGroups/></ext></extLst>"
     )
     area = '<definedName name="_xlnm.Print_Area" localSheetId="0">S!$A$1</definedName>'
     names = f"<sheets/><definedNames>{area}</definedNames>"
@@ -260,7 +260,7 @@ def test_images_are_imported_up_to_limits_and_the_rest_is_reported(monkeypatch: 
 
 
 def test_a_report_outlives_the_process(sheets: Sheets) -> None:
-    body = package({"S": rows() + "<headerFooter/>"})
+    body = package({"S": rows() + "<headerFooter><oddHeader>Plan</oddHeader></headerFooter>"})
     opened(sheets, body)
     again = Sheets(sheets.store, sheets.engines).open("acme", "book")
     assert codes(again.files.import_report()) == {"print-setup": 1}

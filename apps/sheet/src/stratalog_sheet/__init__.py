@@ -44,6 +44,8 @@ xlsx_markup        the XML of a part, read and rewritten
 xlsx_texts         the texts of cells, escaped for the engine
 xlsx_parts         the workbook part, styles, strings, tables and relationships
 xlsx_cells         worksheets
+sheet_names        the names of sheets that a file cannot contain, and their replacements
+xlsx_numbers       numbers and stored values in the XML of worksheets
 xlsx_losses        the features of worksheets that the engine does not read
 empty_cells        worksheets without the empty cells and rows that many programs write
 filled_cells       the filled cells of a worksheet, and its merges

@@ -92,7 +92,10 @@ class Engine:
         ended. After a LimitExceeded or the death of the process, the engine has ended.
         """
         plain = {key: msgspec.Raw(value) if isinstance(value, bytes) else value for key, value in arguments.items()}
-        request = [msgspec.json.encode(plain)]
+        try:
+            request = [msgspec.json.encode(plain)]
+        except UnicodeEncodeError as exc:
+            raise Invalid("a text has a lone surrogate", call=name, value=ascii(exc.object[exc.start])) from exc
         with self._lock:
             self._start()
             self._await_ready()

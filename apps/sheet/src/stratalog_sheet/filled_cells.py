@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from stratalog.errors import Invalid
+from stratalog.errors import LimitExceeded
 from stratalog_sheet.cells import Position, parse_range
 from stratalog_sheet.limits import SHEET_CELLS_MAX, SHEET_XLSX_STEPS_MAX
 
@@ -38,8 +38,8 @@ class FilledCells:
     def within(self, cells: str) -> Iterator[tuple[Position, bool]]:
         """Yield the filled cells of a range such as ``B7:C9``: the position, and whether the cell has a formula.
 
-        Each visited cell counts as a step. Raises Invalid if ``cells`` is not a range, or if all calls together have
-        more than `SHEET_XLSX_STEPS_MAX` steps.
+        Each visited cell counts as a step. Raises Invalid if ``cells`` is not a range, and LimitExceeded after
+        `SHEET_XLSX_STEPS_MAX` steps of all calls.
         """
         (left, top), (right, bottom) = parse_range(cells)
         self._sort()
@@ -60,12 +60,14 @@ class FilledCells:
         """Add a merge and return True. Return False if it hides a filled cell or shares a cell with an earlier merge.
 
         The engine empties the cells that a merge hides. If two merges share a cell, it empties both. The merges of one
-        worksheet may have `SHEET_CELLS_MAX` rows in all, including merges that share a cell with an earlier merge. The
-        method also returns False for a merge that would exceed this limit. Raises Invalid as `within` does.
+        worksheet may have `SHEET_CELLS_MAX` rows in all, including merges that share a cell with an earlier merge.
+        Raises LimitExceeded for a merge that would exceed this limit, and the errors of `within`.
         """
         (left, top), (right, bottom) = parse_range(cells)
         count = bottom - top + 1
-        if self._rows + count > SHEET_CELLS_MAX or any(cell != (left, top) for cell, _ in self.within(cells)):
+        if self._rows + count > SHEET_CELLS_MAX:
+            raise LimitExceeded("the merges of a worksheet have too many rows", limit=SHEET_CELLS_MAX)
+        if any(cell != (left, top) for cell, _ in self.within(cells)):
             return False
         self._rows += count
         rows = [(self._merged.get(row, []), row) for row in range(top, bottom + 1)]
@@ -85,7 +87,7 @@ class FilledCells:
     def _step(self, count: int) -> None:
         self._steps += count
         if self._steps > SHEET_XLSX_STEPS_MAX:
-            raise Invalid("a worksheet has too many merges and links", limit=SHEET_XLSX_STEPS_MAX)
+            raise LimitExceeded("a worksheet has too many merges and links", limit=SHEET_XLSX_STEPS_MAX)
 
 
 def _number(column: int, row: int) -> int:

@@ -94,13 +94,17 @@ def in_file(formula: str) -> str:
     An open range such as ``A2:A`` or ``B1:1`` gets its end. A range that ends after the last row ends in the last row:
     inserted rows may have moved its end, but no sheet has such a row.
     """
+    if ":" not in formula:
+        return formula
     pieces = tokens(formula)
     for position in range(len(pieces) - 2):
         first, between, last = pieces[position : position + 3]
         if first.kind == "cell" and between.text == ":":
             # The end of an open range with a dollar sign, such as ``$A``, is two pieces.
-            end = pieces[position + 3] if last.text == "$" and position + 3 < len(pieces) else last
-            end.text = _end_in_file(first.text, end)
+            at = position + (3 if last.text == "$" and position + 3 < len(pieces) else 2)
+            follows = pieces[at + 1].text if at + 1 < len(pieces) else ""
+            if follows not in ("(", "!"):  # after a function such as IF, or a sheet, there is no end
+                pieces[at].text = _end_in_file(first.text, pieces[at])
     return "".join(piece.text for piece in pieces)
 
 

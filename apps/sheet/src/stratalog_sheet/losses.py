@@ -13,6 +13,8 @@ __all__ = [
     "EMBEDDED",
     "LINKS",
     "MACROS",
+    "MANY_RANGES",
+    "MERGES",
     "PAGE_SETUP",
     "PHONETIC",
     "PRINT_SETUP",
@@ -28,8 +30,10 @@ COMMENTS = ("comment", "comments are not kept")
 CONDITIONAL_FORMATS = ("conditional-format", "conditional formats of some kinds are not kept")
 CONNECTIONS = ("connection", "connections to data outside the workbook are not kept")
 EMBEDDED = ("embedded", "embedded objects and controls are not kept")
-LINKS = ("link", "links of empty cells and of formulas are not kept")
+LINKS = ("link", "links of empty cells, of formulas, and without a sheet or address are not kept")
 MACROS = ("macro", "macros are not kept")
+MANY_RANGES = ("many-ranges", "merges and links beyond a limit for their sheet are not kept")
+MERGES = ("merge", "merges that hide filled cells, or that overlap, are not kept")
 PAGE_SETUP = ("page-setup", "scale, orientation and options of printed pages are not kept")
 PHONETIC = ("phonetic", "phonetic texts are not kept")
 PRINT_SETUP = ("print-setup", "headers, footers and page breaks are not kept")

@@ -30,8 +30,11 @@ NEEDS_WORK = re.compile(r"\[|_xl|LOG10|SUBTOTAL", re.IGNORECASE)
 # which includes other subtotals and hidden rows. It does not do so if a space follows the name, and later removes the
 # space.
 RENAMED = {"LOG10": "LOG", "SUBTOTAL": "SUBTOTAL "}
-PART = re.compile(r"\s*(?:\[((?:[^\[\]']|'.)*)\]\s*|((?:[^\s\[\]',:]|'.)(?:[^\[\]',:]|'.)*?)\s*(?=[\[:,]|$))([:,]?)")
-"""A part of a table reference. Some programs write a column without its own brackets, as in ``[#This Row],price``."""
+PART = re.compile(r"\s*(?:\[((?:[^\[\]']|'.)*)\]\s*|((?:[^\[\]',:]|'.?)*))([:,]?)", re.DOTALL)
+"""A part of a table reference. Some programs write a column without its own brackets, as in ``[#This Row],price``.
+
+No two ways to match a text exist: a reference may have thousands of spaces.
+"""
 
 RANGE = re.compile(
     r"(?P<sheet>'(?:[^']|'')+'|[^\W\d][\w.]*)!"
@@ -185,7 +188,8 @@ def _parts(inner: str) -> list[list[str]]:
         return []
     if not inner.startswith("["):
         return [[_unescaped(inner)]]
-    pieces = [(bracketed or plain, after) for bracketed, plain, after in PART.findall(inner)]
+    matches = [match for match in PART.finditer(inner) if match[1] is not None or match[2]]
+    pieces = [(match[2].rstrip() if match[1] is None else match[1], match[3]) for match in matches]
     parts: list[list[str]] = []
     joins = False
     for text, after in pieces:

@@ -6,7 +6,6 @@ the whole formula.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -17,7 +16,7 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from stratalog.codec import is_decimal
-from stratalog.errors import Invalid
+from stratalog.errors import Invalid, LimitExceeded
 from stratalog_sheet import losses
 from stratalog_sheet.array_ranges import ArrayRanges
 from stratalog_sheet.cells import cell_name, parse_cell, parse_range
@@ -26,15 +25,15 @@ from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.filled_cells import FilledCells
 from stratalog_sheet.formulas import shift, without_single_ranges
 from stratalog_sheet.workbook_names import WorkbookNames
-from stratalog_sheet.xlsx_losses import worksheet_losses
+from stratalog_sheet.xlsx_losses import HEADERS, has_target, worksheet_losses
 from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartWriter, attribute_text
+from stratalog_sheet.xlsx_numbers import number_text, parse_number, typed_value
 from stratalog_sheet.xlsx_texts import as_typed, decoded, encoded, is_link
 
 __all__ = ["CellContext", "SheetWriter"]
 
 DAYS_FROM_1904 = 1462
 EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a serial number has no time zone
-NUMBER = re.compile(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 """Functions whose value may differ at each evaluation."""
 
@@ -95,6 +94,7 @@ class SheetWriter(PartWriter):
         self._has_rule = False
         self._in_extension = False
         self._depth = 0
+        self._in_header = False
         self._shifts_date = False
         self._filled = FilledCells()
         self._arrays = ArrayRanges()
@@ -139,6 +139,7 @@ class SheetWriter(PartWriter):
                 self._write_cell(cell)
             return
         self._depth -= 1
+        self._in_header = False
         if name == "extLst":
             self._in_extension = False
         super().end(name)
@@ -149,8 +150,11 @@ class SheetWriter(PartWriter):
         In a workbook with dates from 1904, the dates of validations become dates from 1900.
         """
         if self._cell is None:
-            if self._shifts_date and (number := _number(text)) is not None:
-                text = _number_text(number + DAYS_FROM_1904)
+            if self._in_header and text.strip():
+                self._context.findings.add(*losses.PRINT_SETUP, self._sheet)
+                self._in_header = False
+            if self._shifts_date and (number := parse_number(text)) is not None:
+                text = number_text(number + DAYS_FROM_1904)
             super().text(text)
         elif self._target is not None:
             self._collected += len(text)
@@ -266,7 +270,7 @@ class SheetWriter(PartWriter):
         if value is None or not self._context.has_values:
             return
         if self._arrays.contain(cell.position) if formula is None else not VOLATILE.search(formula):
-            self.values.append((*cell.position, _typed(kind, value)))
+            self.values.append((*cell.position, typed_value(kind, value)))
 
     def _date(self, cell: _Cell, text: str) -> tuple[str, str | None]:
         try:
@@ -274,18 +278,18 @@ class SheetWriter(PartWriter):
         except ValueError:
             self._context.findings.add("date", "dates that cannot be read become texts", self._position(cell))
             return "str", as_typed(text)
-        return "", _number_text((at - EPOCH).total_seconds() / 86400)
+        return "", number_text((at - EPOCH).total_seconds() / 86400)
 
     def _numeric(self, cell: _Cell, text: str) -> tuple[str, str | None]:
         if text.isspace():
             return "", None
-        number = _number(text)
+        number = parse_number(text)
         if number is None or not (number == 0 or SMALLEST <= abs(number) < TOO_LARGE):
             self._context.findings.add("number", "numbers that cannot be read become texts", self._position(cell))
             return "str", self._text(cell, text)
         if self._context.is_1904 and self._style(cell) in self._context.date_styles:
-            return "", _number_text(number + DAYS_FROM_1904)
-        return "", _number_text(number) if "e" in text.lower() else text
+            return "", number_text(number + DAYS_FROM_1904)
+        return "", number_text(number) if "e" in text.lower() else text
 
     def _formula(self, cell: _Cell) -> str | None:
         """Return the element of a cell's formula; None if the cell has no formula that the engine can read."""
@@ -315,6 +319,7 @@ class SheetWriter(PartWriter):
         local = name.rpartition(":")[2]
         for loss in worksheet_losses(local, attributes, self._depth, is_in_extension=self._in_extension):
             self._context.findings.add(*loss, self._range_of(local, attributes))
+        self._in_header = local in HEADERS
         if name == "extLst":
             self._in_extension = True
         if name == "conditionalFormatting":
@@ -346,55 +351,36 @@ class SheetWriter(PartWriter):
     def _may_merge(self, attributes: Attributes) -> bool:
         """Return whether to write a merge. Report a merge that the engine would not read without a loss."""
         cells = attributes.get("ref", "")
-        with suppress(Invalid):
+        loss = losses.MERGES
+        try:
             if self._filled.merge(cells):
                 return True
-        text = "merges that hide filled cells, that overlap, or that have too many rows in all, are not kept"
-        self._context.findings.add("merge", text, f"{self._sheet}!{cells}")
+        except LimitExceeded:
+            loss = losses.MANY_RANGES
+        except Invalid:
+            pass
+        self._context.findings.add(*loss, f"{self._sheet}!{cells}")
         return False
 
     def _start_link(self, attributes: Attributes) -> None:
         """Write a link once for each cell of its range: the engine reads no range, and only links of filled cells."""
         cells, written, has_lost = attributes.get("ref", ""), False, False
-        with suppress(Invalid):
-            for position, has_formula in self._filled.within(cells):
+        try:
+            for position, has_formula in self._filled.within(cells) if has_target(attributes) else ():
                 if has_formula:
                     has_lost = True
                     continue
                 written = True
                 super().start("hyperlink", attributes | {"ref": cell_name(*position)})
                 super().end("hyperlink")
+        except LimitExceeded:
+            self._context.findings.add(*losses.MANY_RANGES, f"{self._sheet}!{cells}")
+            written = True
+        except Invalid:
+            pass
         if has_lost or not written:
             self._context.findings.add(*losses.LINKS, f"{self._sheet}!{cells}")
         self.skip()
 
     def _position(self, cell: _Cell) -> str:
         return f"{self._sheet}!{cell_name(*cell.position)}"
-
-
-def _typed(kind: str, text: str) -> Any:
-    """Return a stored value as a boolean, a number or a text."""
-    if kind == "b":
-        return text in ("1", "true")
-    number = _number(text) if kind == "" else None
-    return text if number is None else number
-
-
-def _number(text: str) -> float | None:
-    """Return the number in a text of the XML; None for another text, an infinity or NaN."""
-    number = float(text) if NUMBER.fullmatch(text) else math.inf
-    return number if math.isfinite(number) else None
-
-
-def _number_text(number: float) -> str:
-    """Return a decimal text of a number, without an exponent."""
-    if number == int(number) and abs(number) < 1e21:
-        return str(int(number))
-    text = repr(number)
-    return text if "e" not in text else f"{number:.{min(330, _decimals(text))}f}"
-
-
-def _decimals(text: str) -> int:
-    """Return the number of decimals of a number in exponent notation."""
-    mantissa, _, exponent = text.partition("e")
-    return max(0, len(mantissa.partition(".")[2]) - int(exponent))

@@ -20,6 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 from stratalog_sheet.file_reports import LAST_LINES, FileReport, Findings, formulas_as_values
 from stratalog_sheet.formulas import exceeds_file, in_file, quote_sheet, tokens, unquote_sheet
 from stratalog_sheet.number_formats import file_code
+from stratalog_sheet.sheet_names import file_names
 from stratalog_sheet.xlsx_figures import ChartRepair, DrawingRepair
 from stratalog_sheet.xlsx_markup import Allowance
 from stratalog_sheet.xlsx_parts import StylesWriter
@@ -39,6 +40,7 @@ FORMAT_CODE = re.compile(r'(?<=\bformatCode=")[^"]*')
 NO_CHARACTER = re.compile("[\ufffe\uffff]")
 """Code points that XML does not allow. The engine drops the control characters, but neither of these."""
 
+QUOTE = {'"': "&quot;"}
 SHEET_NAME = re.compile(r'<sheet\b[^>]*?\bname="([^"]*)"')
 TABLE_RANGE = re.compile(r'<table\b[^>]*?\bref="([^"]*)"')
 STATE = re.compile(r'<sheet\b[^>]*?\bstate="([^"]*)"')
@@ -70,6 +72,7 @@ class _Export:
         self._parts = {
             file["path"]: NO_CHARACTER.sub("\ufffd", file["content"]) for file in written["files"] if "content" in file
         }
+        self._renamed: Mapping[str, str] = {}
         self._images: dict[str, bytes] = {}
         for file in written["files"]:
             if "content" not in file and (body := _image(file.get("imageSrc") or "")):
@@ -90,13 +93,17 @@ class _Export:
         styles = StylesWriter("xl/styles.xml", _unbounded())
         styles.rewritten([self._parts["xl/styles.xml"].encode()])
         self._parts["xl/styles.xml"] = _with_normal_style(_with_file_codes(self._parts["xl/styles.xml"]))
+        written = [_unescaped(name) for name in SHEET_NAME.findall(self._parts["xl/workbook.xml"])]
+        self._renamed = file_names(written)
+        for name in self._renamed:
+            self.findings.add("sheet-name", "names of sheets that .xlsx cannot contain are changed", name)
         strings = Literals("xl/sharedStrings.xml", _unbounded())
         strings.read([self._parts["xl/sharedStrings.xml"].encode()])
         for path in list(self._parts):
             if match := SHEET.fullmatch(path):
                 self._repair_sheet(path, self._sheets[int(match[1])], strings, styles.text_styles)
             elif path.startswith("xl/charts/chart"):
-                writer = ChartRepair(path, _unbounded(), self.findings)
+                writer = ChartRepair(path, _unbounded(), self.findings, self._renamed)
                 self._parts[path] = HEAD + writer.rewritten([_with_file_codes(self._parts[path]).encode()])
             elif path in self._parts:  # the repair of a sheet may have removed a table
                 self._parts[path] = self._parts[path].strip()
@@ -106,7 +113,9 @@ class _Export:
     def _repair_sheet(self, path: str, sheet: Mapping[str, Any], strings: Literals, text_styles: set[int]) -> None:
         self._drop_tables(path, sheet["name"])
         missing = self._drop_links(path)
-        writer = SheetRepair(path, _unbounded(), sheet["name"], strings, text_styles, self.findings, missing)
+        writer = SheetRepair(
+            path, _unbounded(), sheet["name"], strings, text_styles, self.findings, missing, self._renamed
+        )
         self._parts[path] = HEAD + writer.rewritten([self._parts[path].encode()])
         if (lost := sheet["validations"] - writer.validations) > 0:
             self.findings.add("validation", "validations that .xlsx cannot contain are left out", sheet["name"], lost)
@@ -163,8 +172,16 @@ class _Export:
         views = f'<bookViews><workbookView activeTab="{active}"/></bookViews>'
         names = "".join(self._defined(name, leads, text) for name, leads in sorted(self._names.items()))
         listed = f"<definedNames>{names}</definedNames>" if names else ""
+        if self._renamed:
+            text = SHEET_NAME.sub(self._with_file_name, text)
         text = text.replace("<sheets>", f"{views}<sheets>", 1)
         return text.strip().replace("</sheets>", f'</sheets>{listed}<calcPr calcId="0" fullCalcOnLoad="1"/>', 1)
+
+    def _with_file_name(self, match: re.Match[str]) -> str:
+        name = _unescaped(match[1])
+        if name not in self._renamed:
+            return match[0]
+        return match[0].removesuffix(f'"{match[1]}"') + f'"{escape(self._renamed[name], QUOTE)}"'
 
     def _defined(self, name: str, leads: str, text: str) -> str:
         """Return the element of a defined name; empty if its sheet is missing or a file cannot contain its cells.
@@ -183,6 +200,7 @@ class _Export:
             self.findings.add("name", f"names of ranges after {LAST_LINES} are left out", name)
             return ""
         called = _unescaped(written[listed.index(sheet)])
+        called = self._renamed.get(called, called)
         return f"<definedName name={quoteattr(name)}>{escape(quote_sheet(called))}!{_fixed(cells)}</definedName>"
 
 
@@ -218,7 +236,7 @@ def _image(address: str) -> bytes:
 
 def _with_file_codes(text: str) -> str:
     """Return the part of the styles or of a chart with the number formats of .xlsx in place of the engine's."""
-    return FORMAT_CODE.sub(lambda match: escape(file_code(_unescaped(match[0])), {'"': "&quot;"}), text)
+    return FORMAT_CODE.sub(lambda match: escape(file_code(_unescaped(match[0])), QUOTE), text)
 
 
 def _with_normal_style(text: str) -> str:

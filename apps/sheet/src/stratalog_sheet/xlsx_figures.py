@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from stratalog_sheet.file_reports import LAST_LINES, Findings
 from stratalog_sheet.formulas import COLUMNS_MAX, exceeds_file
+from stratalog_sheet.sheet_names import with_file_names
 from stratalog_sheet.xlsx_markup import Allowance, Attributes
-from stratalog_sheet.xlsx_repair import OrderRepair
+from stratalog_sheet.xlsx_repair import NO_NAMES, OrderRepair
 
 __all__ = ["ChartRepair", "DrawingRepair"]
 
@@ -15,8 +16,11 @@ __all__ = ["ChartRepair", "DrawingRepair"]
 class ChartRepair(OrderRepair):
     """Rewrites a chart without the series that need cells that a file cannot contain."""
 
-    def __init__(self, part: str, allowance: Allowance, findings: Findings) -> None:
+    def __init__(
+        self, part: str, allowance: Allowance, findings: Findings, names: Mapping[str, str] = NO_NAMES
+    ) -> None:
         super().__init__(part, allowance)
+        self._names = names
         self._findings = findings
         self._reference: list[str] | None = None
         self._beyond = ""
@@ -31,16 +35,20 @@ class ChartRepair(OrderRepair):
         """Write text. Collect the text of a reference."""
         if self._reference is not None:
             self._reference.append(text)
-        super().text(text)
+        else:
+            super().text(text)
 
     def end(self, name: str) -> None:
         """End an element. Remove a series with a reference to cells that a file cannot contain, and report it."""
-        super().end(name)
         if name == "c:f":
-            reference, self._reference = "".join(self._reference or []), None
+            reference, self._reference = with_file_names("".join(self._reference or []), self._names), None
+            super().text(reference)
+            super().end(name)
             if exceeds_file(reference):
                 self._beyond = reference
-        elif name == "c:ser" and self._beyond:
+            return
+        super().end(name)
+        if name == "c:ser" and self._beyond:
             self.discard()
             text = f"series of charts that need cells after {LAST_LINES} are left out"
             self._findings.add("beyond-series", text, self._beyond)

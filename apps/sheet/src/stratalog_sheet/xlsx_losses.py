@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from stratalog_sheet import losses
 from stratalog_sheet.xlsx_markup import Attributes
 
-__all__ = ["worksheet_losses"]
+__all__ = ["HEADERS", "has_target", "worksheet_losses"]
 
 Loss = tuple[str, str]
 VIEW: Loss = ("view", "some settings of views are not kept")
@@ -17,16 +17,19 @@ READ = {
 }  # fmt: skip
 """The children of a worksheet that the engine reads."""
 
-ELSEWHERE = {"legacyDrawing", "phoneticPr", "ignoredErrors", "sheetCalcPr", "pageMargins"}
+ELSEWHERE = {"legacyDrawing", "phoneticPr", "ignoredErrors", "sheetCalcPr", "headerFooter", "pageMargins"}
 """The children of a worksheet without content, or whose content another finding names, and the margins of pages."""
+
+HEADERS = {"oddHeader", "oddFooter", "evenHeader", "evenFooter", "firstHeader", "firstFooter"}
+"""The children of ``headerFooter``. Some programs write them without a text."""
+
+PRINT_OPTIONS = ("headings", "gridLines", "horizontalCentered", "verticalCentered")
 
 LOST: Mapping[str, Loss] = {
     "autoFilter": ("filter", "filters outside tables are not kept"),
     "sortState": ("filter", "filters outside tables are not kept"),
-    "headerFooter": losses.PRINT_SETUP,
     "rowBreaks": losses.PRINT_SETUP,
     "colBreaks": losses.PRINT_SETUP,
-    "printOptions": losses.PAGE_SETUP,
     "oleObjects": losses.EMBEDDED,
     "controls": losses.EMBEDDED,
     "protectedRanges": losses.PROTECTION,
@@ -61,6 +64,9 @@ def worksheet_losses(local: str, attributes: Attributes, depth: int, *, is_in_ex
         usual = {**USUAL_PAGE, "orientation": "default"} if attributes.get("orientation") == "default" else USUAL_PAGE
         if any(attributes.get(name, value) != value for name, value in usual.items()):
             yield losses.PAGE_SETUP
+    elif depth == 1 and local == "printOptions":
+        if any(attributes.get(name, "") not in NO for name in PRINT_OPTIONS):
+            yield losses.PAGE_SETUP
     elif depth == 1 and local not in READ | ELSEWHERE:
         yield "other-part", OTHER
     elif local == "sheetProtection":
@@ -78,5 +84,16 @@ def worksheet_losses(local: str, attributes: Attributes, depth: int, *, is_in_ex
         yield losses.CONDITIONAL_FORMATS
     elif local == "iconSet" and attributes.get("iconSet", "3").strip()[:1] in ("4", "5"):
         yield "icon-set", "sets of four or five icons become sets of three"
-    elif local == "hyperlink" and attributes.get("tooltip"):
-        yield "link-tip", "tips of links are not kept"
+    elif local == "hyperlink":
+        if attributes.get("tooltip"):
+            yield "link-tip", "tips of links are not kept"
+        location = attributes.get("location", "")
+        if "r:id" in attributes and location:
+            yield "link-place", "places within pages and files, after the address of a link, are not kept"
+        elif "!" in location and location.rpartition("!")[2].replace("$", "").upper() != "A1":
+            yield "link-place", "links to a cell of the workbook lead to cell A1 of its sheet"
+
+
+def has_target(hyperlink: Attributes) -> bool:
+    """Return whether a link leads to an address or to a sheet. The engine reads no other link."""
+    return "r:id" in hyperlink or "!" in hyperlink.get("location", "")

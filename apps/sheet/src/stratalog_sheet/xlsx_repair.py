@@ -11,9 +11,10 @@ from stratalog_sheet.array_formulas import is_array
 from stratalog_sheet.cells import column_name, column_number, parse_cell
 from stratalog_sheet.file_reports import LAST_LINES, Findings
 from stratalog_sheet.formulas import COLUMNS_MAX, ROWS_MAX, exceeds_file, in_file
+from stratalog_sheet.sheet_names import link_location, with_file_names
 from stratalog_sheet.xlsx_markup import MAIN, Allowance, Attributes, PartReader, PartWriter, attribute_text
 
-__all__ = ["Literals", "OrderRepair", "SheetRepair"]
+__all__ = ["NO_NAMES", "Literals", "OrderRepair", "SheetRepair"]
 
 HOLE_MAX = 90
 RULE_OF_DATES = " date"
@@ -71,6 +72,9 @@ EMPTY_CHART = (
     '<c:axPos val="l"/><c:crossAx val="1"/></c:valAx>'
 )
 """The content of a chart without series. Other programs refuse a plot area without a chart."""
+
+
+NO_NAMES: Mapping[str, str] = {}
 
 
 class OrderRepair(PartWriter):
@@ -175,12 +179,12 @@ class Literals(PartReader):
 class SheetRepair(OrderRepair):
     """Rewrites one worksheet with plain formulas and typed values, and without rules that other programs refuse.
 
-    Leaves out the tables whose relationship ids are in ``missing``.
+    Leaves out the tables whose relationship ids are in ``missing``. ``names`` has the new names of renamed sheets.
     """
 
     def __init__(
         self, part: str, allowance: Allowance, sheet: str, strings: Literals, text_styles: Collection[int],
-        findings: Findings, missing: Collection[str] = (),
+        findings: Findings, missing: Collection[str] = (), names: Mapping[str, str] = NO_NAMES,
     ) -> None:  # fmt: skip
         super().__init__(part, allowance)
         self.validations = 0
@@ -190,6 +194,7 @@ class SheetRepair(OrderRepair):
         self._strings = strings
         self._text_styles = text_styles
         self._missing = missing
+        self._names = names
         self._findings = findings
         self._cell: dict[str, Any] | None = None
         self._text: list[str] | None = None
@@ -208,6 +213,8 @@ class SheetRepair(OrderRepair):
         elif name in LISTS:
             super().start(name, {})
         elif name in RANGES:
+            if "location" in attributes:
+                attributes = {**attributes, "location": link_location(attributes["location"], self._names)}
             if name == "dataValidation":
                 self._is_rule, attributes = True, _of_dates(attributes)
                 attributes = {key: value for key, value in attributes.items() if value}
@@ -241,7 +248,7 @@ class SheetRepair(OrderRepair):
             self._text = None
             return
         if name in FORMULAS:
-            text, self._text = in_file("".join(self._text or [])), None
+            text, self._text = with_file_names(in_file("".join(self._text or [])), self._names), None
             super().text(text)
             super().end(name)
             self._has_long_list |= self._is_rule and text.startswith('"') and len(text) - 2 > LIST_CHARACTERS_MAX
@@ -290,6 +297,7 @@ class SheetRepair(OrderRepair):
             kind, value = self._literal(attributes, value)
             self._write(retained, kind, "", value)
         else:
+            formula = with_file_names(formula, self._names)
             ref = of_formula.get("ref", retained["r"])
             array: Attributes = {}
             if ref != retained["r"] or is_array(formula):

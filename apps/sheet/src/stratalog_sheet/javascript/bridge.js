@@ -37,17 +37,14 @@ globalThis.bridge = (() => {
       }
     }
 
-    /**
-     * Whether a cell's value is a text that a formula computed. The engine would export this text as if a user typed
-     * it: for example 007 as the number 7.
-     */
+    // Whether a formula computed a cell's text. The engine would export it as if typed: 007 as the number 7.
     isTextOfFormula(sheetId, name) {
       const position = { sheetId, ...helpers.toCartesian(name) };
       const { type, format } = this.getters.getEvaluatedCell(position);
       return type === "text" && !format?.includes("@") && Boolean(this.getters.getCorrespondingFormulaCell(position));
     }
 
-    /** Return the positions of the formulas that the last export contains only as values. */
+    // The positions of the formulas that the last export contains only as values.
     getFormulasWrittenAsValues() {
       return this.writtenAsValues;
     }
@@ -72,8 +69,7 @@ globalThis.bridge = (() => {
     lastYear: "=EDATE(TODAY(),-12)",
   };
 
-  // Turns a rule of dates into a rule of numbers, and adds "date" to its ranges as a mark. For a rule with this mark,
-  // `xlsx_repair.py` writes a rule of dates.
+  // Turns a rule of dates into a rule of numbers. The mark "date" in its ranges lets `xlsx_repair.py` undo this.
   function withNumbers(rule) {
     const { type, values, dateValue } = rule.criterion;
     if (!(type in RULES_OF_NUMBERS)) return rule;
@@ -93,8 +89,7 @@ globalThis.bridge = (() => {
       );
   }
 
-  // A transport that sends nothing. `dispatch` returns the messages in `sent`. After their commit, the caller gives
-  // these messages to `apply`, like the messages of other clients.
+  // A transport that sends nothing. The caller commits the messages in `sent`, and then gives them to `apply`.
   class Line {
     sent = [];
     onNewMessage(client, receive) {
@@ -177,10 +172,13 @@ globalThis.bridge = (() => {
     return new Set(formulas.filter(({ literalValues }) => literalValues.strings.some(isUnwritable)));
   }
 
-  // Let the model write ranges with ends that a file can contain, until a call of the returned function. The engine
-  // would end the open range A:A at the sheet's present size, and other ranges where inserted rows moved their ends.
+  // Until a call of the returned function, let the model write ranges with ends that a file can contain. The engine would
+  // end the open range A:A at the sheet's present size, and other ranges where inserted rows moved their ends. Also let
+  // styles lack conditional formats: an export with links or tables would compute them, which may take minutes.
   function withFileRanges(model, columns, rows) {
     const changed = [model.getters, model.coreGetters];
+    const conditional = model.getters.getCellConditionalFormatStyle;
+    model.getters.getCellConditionalFormatStyle = () => undefined;
     const originals = changed.map((getters) => {
       const original = getters.getRangeString;
       getters.getRangeString = (range, ...rest) =>
@@ -199,10 +197,13 @@ globalThis.bridge = (() => {
       const right = isRows || (zone.right >= columns && zone.left < columns) ? columns - 1 : zone.right;
       return original({ ...range, zone: { ...zone, bottom, right } }, sheet, options);
     }
-    return () => changed.forEach((getters, position) => (getters.getRangeString = originals[position]));
+    return () => {
+      changed.forEach((getters, position) => (getters.getRangeString = originals[position]));
+      model.getters.getCellConditionalFormatStyle = conditional;
+    };
   }
 
-  // Return whether a value equals a file's value. Numbers may differ slightly: their order of computation may differ.
+  // Return whether a value equals a file's. Numbers may differ slightly: their order of computation may differ.
   function isSame(here, there) {
     if (typeof here !== "number" || typeof there !== "number") return (here ?? "") === there;
     return Math.abs(here - there) <= 1e-9 * Math.max(1, Math.abs(here), Math.abs(there));
@@ -249,8 +250,7 @@ globalThis.bridge = (() => {
       const id = sheetOf(entry.model, sheet);
       return id ? { sheet: id, ...cell(entry, id, col, row) } : null;
     },
-    // Return the messages that a command sends, or the reasons for which the model refuses the command. The model
-    // applies the command, and its message stays pending until `apply` acknowledges it.
+    // Return a command's messages, which stay pending until `apply`, or the reasons for which the model refuses it.
     dispatch({ key, sheet, command }) {
       const { line, model } = openModel(key);
       const { type, ...payload } = command;
