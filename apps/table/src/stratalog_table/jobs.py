@@ -1,8 +1,8 @@
 """The job tracker: the state of ingest and compaction jobs, a second model that is derived from the table's log.
 
-The tracker is a document next to the table's document. Each entry of this document advances the tracker from one
-version of the table to a later version. If another process advanced the tracker first, the mutation of the entry is
-rejected and changes nothing. So each reader can update the tracker itself, and no process owns the tracker.
+The tracker is a document next to the table's document. Each of its entries advances the tracker from one version of the
+table to a later version. If another process advanced the tracker first, the mutation is rejected. So each reader can
+update the tracker, and no process owns it.
 """
 
 from __future__ import annotations
@@ -84,8 +84,7 @@ class JobTracker:
     def job(self, job: str, partition: str = "", *, version_min: int | None = None) -> Job | None:
         """Return a job at version ``version_min`` or a newer version, or None if the job is unknown.
 
-        Without ``version_min``, the method reads the newest version. A merge job is identified by its name and its
-        partition. An ingest job has no partition.
+        Without ``version_min``, the method reads the newest version. Only merge jobs have a partition.
         """
 
         def query(document: Document) -> Job | None:
