@@ -653,7 +653,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B960",
+        "B929",
         (
             Edit(
                 f"{SOURCES}polls.py",

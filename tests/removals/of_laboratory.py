@@ -124,7 +124,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("apps/table/tests/test_bench.py::test_a_writer_that_begins_after_the_end_of_the_run_commits_once",),
     ),
     Removal(
-        "B961",
+        "B930",
         (Edit("bench/cost_log.py", "elif number > snapshot_every and number", "elif number"),),
         ("tests/test_costs.py::test_an_open_reads_the_blobs_of_the_newest_snapshot",),
     ),

@@ -49,7 +49,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B965",
+        "B931",
         (
             Edit(
                 f"{SHEET}/filled_cells.py",
@@ -138,7 +138,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B940",
+        "B920",
         (
             Edit(f"{SHEET}/xlsx_export.py", "self._renamed = file_names(written)", "self._renamed = {}"),
             Edit(
@@ -153,7 +153,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B941",
+        "B921",
         (
             Edit(
                 f"{SHEET}/sheet_names.py",
@@ -164,7 +164,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}::test_the_location_of_a_link_quotes_the_name_of_its_sheet",),
     ),
     Removal(
-        "B942",
+        "B922",
         (
             Edit(
                 f"{SHEET}/xlsx_losses.py",
@@ -175,12 +175,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}::test_a_link_reports_the_place_that_it_loses_and_needs_a_target",),
     ),
     Removal(
-        "B943",
+        "B923",
         (Edit(f"{SHEET}/engine.py", "except UnicodeEncodeError as exc:", "except MemoryError as exc:"),),
         (f"{TESTS}::test_a_text_with_half_a_character_is_refused_with_the_reason",),
     ),
     Removal(
-        "B944",
+        "B924",
         (
             Edit(
                 f"{SHEET}/xlsx_losses.py",
@@ -191,7 +191,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}::test_a_workbook_without_lost_features_has_an_empty_report",),
     ),
     Removal(
-        "B945",
+        "B925",
         (Edit(BRIDGE, "    model.getters.getCellConditionalFormatStyle = () => undefined;\n", ""),),
         (f"{TESTS}::test_an_export_computes_no_conditional_format",),
     ),

@@ -344,7 +344,7 @@ REMOVALS = (
         (f"{WEBSITE}::test_a_page_is_not_wider_than_its_window",),
     ),
     Removal(
-        "B950",
+        "B926",
         (
             Edit(
                 "src/stratalog/documents/document.py",
@@ -355,7 +355,7 @@ REMOVALS = (
         (f"{MAPPING}::test_a_document_has_no_attribute_with_the_name_of_another_method_of_a_mapping",),
     ),
     Removal(
-        "B951",
+        "B927",
         (
             Edit(
                 "src/stratalog/arguments.py",
@@ -366,7 +366,7 @@ REMOVALS = (
         (f"{ARGUMENTS}::test_a_field_of_a_wrong_type_is_a_type_error",),
     ),
     Removal(
-        "B952",
+        "B928",
         (
             Edit(
                 "src/stratalog/cli/stores.py",

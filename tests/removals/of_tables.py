@@ -722,7 +722,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{SHORT}::test_a_job_lists_its_latest_output_files_only",),
     ),
     Removal(
-        "B931",
+        "B919",
         (Edit(QUEUE_PATH, "            except BaseException:\n", "            except (Conflict, OutcomeUnknown):\n"),),
         (f"{TESTS}/test_committing.py::test_a_sender_continues_with_another_client_after_a_message_in_doubt",),
     ),
