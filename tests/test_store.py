@@ -110,8 +110,9 @@ def test_opening_a_missing_store_without_create_is_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["notes.txt", "notes.txt/store"])
 def test_a_store_at_the_path_of_a_file_is_invalid_and_the_file_stays(tmp_path: Path, name: str, create: bool) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(stratalog.Invalid, match=r"this path is a file: name a folder path=.*notes\.txt'?$"):
+    with pytest.raises(stratalog.Invalid, match="this path is a file: name a folder") as refused:
         stratalog.open(tmp_path / name, create=create)
+    assert refused.value.details["path"] == tmp_path / "notes.txt"
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 

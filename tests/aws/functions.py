@@ -159,8 +159,9 @@ class _Container:
 
     def _read(self, seconds: float) -> bytes:
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, seconds))
-        if not ready:
+        poll = select.poll()
+        poll.register(self._process.stdout, select.POLLIN)
+        if not poll.poll(max(0.0, seconds) * 1000):
             raise TimeoutError
         chunk = os.read(self._process.stdout.fileno(), 65536)
         if not chunk:

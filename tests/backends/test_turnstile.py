@@ -227,6 +227,8 @@ def test_an_interrupt_anywhere_in_a_turn_ends_the_turn(waits: bool, tmp_path: Pa
         assert is_free(other), step
         with own.turn() as has_turn:
             assert has_turn, step
+        own.close()
+        other.close()
         if is_done:
             break
     assert step > 100

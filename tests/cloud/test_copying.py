@@ -25,16 +25,16 @@ KILLED_COPY = """
 import os, signal, sys
 from stratalog.cli import main
 from stratalog.log.directory import LOGS, list_directory
-from stratalog.maintenance.store_copy import _Copy
+from stratalog.maintenance.family_copy import FamilyCopy
 
-documents, publish = int(sys.argv.pop(1)), _Copy._publish
+documents, publish = int(sys.argv.pop(1)), FamilyCopy._publish
 
 def publish_or_die(copy, log):
     if len(list(list_directory(copy._target, log.organisation, LOGS))) == documents:
         os.kill(os.getpid(), signal.SIGKILL)
     publish(copy, log)
 
-_Copy._publish = publish_or_die
+FamilyCopy._publish = publish_or_die
 main()
 """
 """A command line whose process dies after the copy of a document's blobs and entries, before the copy of its name."""

@@ -65,11 +65,14 @@ class _Pooler:
 
     def _answer(self, client: socket.socket, process: socket.socket) -> socket.socket | None:
         """Forward messages both ways until the process is ready. Return the process if the client still uses it."""
+        poll = select.poll()  # unlike `select`, it accepts descriptors above 1,023
+        poll.register(client, select.POLLIN)
+        poll.register(process, select.POLLIN)
         while True:
-            ready, _, _ = select.select([client, process], [], [])
-            if client in ready:
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            if client.fileno() in ready:
                 process.sendall(_message(client))
-            if process in ready:
+            if process.fileno() in ready:
                 message = _message(process)
                 is_free = message[:1] == READY and message[5:6] == IDLE and self._per_transaction
                 if is_free:  # before the client learns it

@@ -189,7 +189,9 @@ def test_a_lost_race_with_a_blob_logs_nothing(
     postgres: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def put_after_the_failure(connection: Connection, rows: Sequence[BlobRow]) -> None:
-        assert select.select([connection.fileno()], [], [], SECONDS_MAX)[0]
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        assert poll.poll(SECONDS_MAX * 1000)
         put_blobs(connection, rows)
 
     put = Put(Item("p", "s", {}), Absent())

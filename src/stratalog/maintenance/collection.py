@@ -365,7 +365,7 @@ class _Collection:
 
 def _is_old(now_ms: int, modified_ms: int) -> bool:
     """Return whether the blob is so old that no commit in flight can refer to it."""
-    return now_ms - modified_ms > OLD_SECONDS * 1000
+    return now_ms - modified_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
 
 
 def _owner_of(key: str) -> str:

@@ -10,7 +10,9 @@ from stratalog_sheet.formulas import quote_sheet, tokens, unquote_sheet
 
 __all__ = ["file_names", "link_location", "with_file_names"]
 
-CHARACTERS_MAX = 31
+NAME_CHARACTERS = 31
+"""Excel allows this many characters in the name of a sheet."""
+
 FORBIDDEN = re.compile(r"^'|'$|[:\\/?*\[\]]")
 
 
@@ -25,7 +27,7 @@ def file_names(names: Sequence[str]) -> Mapping[str, str]:
         candidate, number = plain, 1
         while candidate.lower() in used:
             number += 1
-            candidate = f"{plain[: CHARACTERS_MAX - len(str(number))]}{number}"
+            candidate = f"{plain[: NAME_CHARACTERS - len(str(number))]}{number}"
         changed[name] = candidate
         used.add(candidate.lower())
     return changed

@@ -172,7 +172,7 @@ globalThis.bridge = (() => {
     return new Set(formulas.filter(({ literalValues }) => literalValues.strings.some(isUnwritable)));
   }
 
-  // Until a call of the returned function, let the model write ranges with ends that a file can contain. The engine would
+  // Until a call of the returned function, let the model write ranges whose ends a file can contain. The engine would
   // end the open range A:A at the sheet's present size, and other ranges where inserted rows moved their ends. Also let
   // styles lack conditional formats: an export with links or tables would compute them, which may take minutes.
   function withFileRanges(model, columns, rows) {
@@ -191,8 +191,8 @@ globalThis.bridge = (() => {
       const { zone, unboundedZone: open } = range;
       const [isColumns, isRows] = [open.bottom, open.right].map((end) => end === undefined);
       // A formula may have the range A:A or 1:1. The ranges of formats and validations need both ends.
-      const isWhole = (isColumns && open.top === 0) || (isRows && open.left === 0);
-      if (ofFormulas && isWhole && !open.hasHeader && !options.useFixedReference) return original(range, sheet);
+      const isEntire = (isColumns && open.top === 0) || (isRows && open.left === 0);
+      if (ofFormulas && isEntire && !open.hasHeader && !options.useFixedReference) return original(range, sheet);
       const bottom = isColumns || (zone.bottom >= rows && zone.top < rows) ? rows - 1 : zone.bottom;
       const right = isRows || (zone.right >= columns && zone.left < columns) ? columns - 1 : zone.right;
       return original({ ...range, zone: { ...zone, bottom, right } }, sheet, options);
