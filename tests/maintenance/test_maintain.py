@@ -63,6 +63,17 @@ def a_log(store: stratalog.Store, name: str, count: int = 10) -> stratalog.Log:
     return log
 
 
+def with_snapshots(log: stratalog.Log, store: stratalog.Store) -> tuple[int, str]:
+    """Append entries with a snapshot each. Return the newest version that retention may forget, and its blob's key."""
+    for version in range(3, 15):
+        log.append(Event("noted", version))
+        log.save_snapshot(version, [f"the state of version {version}".encode() * 20])
+    bound = firsts(log)[-1] - 1
+    blobs = store.environment.blobs
+    (key,) = (s.key for s in blobs.list("") if blobs.get(s.key).startswith(f"the state of version {bound}".encode()))
+    return bound, key
+
+
 def pass_days(store: stratalog.Store, days: float) -> None:
     store.environment.clock.sleep(days * DAY_SECONDS)
 
@@ -418,12 +429,7 @@ def test_segments_are_not_freed_while_the_base_that_replaces_them_is_damaged(sto
 
 def test_the_floor_of_a_log_rises_to_an_older_snapshot_if_the_newest_is_damaged(store: stratalog.Store) -> None:
     log, policy = a_log(store, "sheet", 2), MaintenancePolicy(logs=RetentionPolicy(retain_segments=1), scrub_days=None)
-    for version in range(3, 15):
-        log.append(Event("noted", version))
-        log.save_snapshot(version, [f"the state of version {version}".encode() * 20])
-    bound = firsts(log)[-1] - 1
-    blobs = store.environment.blobs
-    (key,) = (s.key for s in blobs.list("") if blobs.get(s.key).startswith(f"the state of version {bound}".encode()))
+    bound, key = with_snapshots(log, store)
     with damaged_blob(blobs_of(store), key, "flip"):
         found = maintain(store, policy)
     assert [(failure.what, failure.code) for failure in found.failures] == [("acme/sheet", Corrupt.code)]
@@ -435,12 +441,7 @@ def test_a_damaged_snapshot_of_a_log_neither_hides_a_raised_floor_nor_stops_the_
     store: stratalog.Store,
 ) -> None:
     log, policy = a_log(store, "sheet", 2), MaintenancePolicy(logs=RetentionPolicy(retain_segments=1), scrub_days=None)
-    for version in range(3, 15):
-        log.append(Event("noted", version))
-        log.save_snapshot(version, [f"the state of version {version}".encode() * 20])
-    bound = firsts(log)[-1] - 1
-    blobs = store.environment.blobs
-    (key,) = (s.key for s in blobs.list("") if blobs.get(s.key).startswith(f"the state of version {bound}".encode()))
+    _, key = with_snapshots(log, store)
     with damaged_blob(blobs_of(store), key, "delete"):
         assert maintain(store, policy).floors == 1
         pass_grace(store)
