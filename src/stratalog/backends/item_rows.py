@@ -159,10 +159,11 @@ def _hash_pair(check: Check) -> bytes:
 def _decoded(partition: str, rows: Sequence[tuple[Any, bytes]], bound: str | None) -> Iterator[list[Item]]:
     """Yield the items of a page that begins after ``bound``. At a damaged item, yield the items before it, then raise.
 
-    A sort key may have another type than text, because SQLite stores a value of any type in any column. In place of a
-    text that is not UTF-8 the caller passes its bytes.
+    A sort key may have another type than text, because SQLite stores a value of any type in any column. SQLite orders
+    values of other types before or after all text. So if the first and the last sort key are text, all are, except
+    texts that are not UTF-8. In place of such a text the caller passes its bytes, with a body that does not decode.
     """
-    if not rows or all(type(sort) is str for sort, _ in rows):
+    if not rows or type(rows[0][0]) is type(rows[-1][0]) is str:
         try:
             yield [Item(partition, sort, _decode_attributes(body)) for sort, body in rows]
             return

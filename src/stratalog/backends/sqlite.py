@@ -135,7 +135,7 @@ class SqliteIndex:
     def _read_damaged(
         self, partition: str, after: str | None, before: str | None, reverse: bool, rows_max: int
     ) -> list[tuple[Any, Any]]:
-        """Return a page with the bytes of each sort key that is not text in UTF-8."""
+        """Return a page with the bytes of each sort key that is not text in UTF-8, and with no body beside them."""
         start, skipped = before if reverse else after, 0
         if isinstance(start, KeyPosition):
             skipped, start = start.skipped, start.bound
@@ -143,7 +143,8 @@ class SqliteIndex:
         bounds = [bound for bound in (after, before) if bound is not None]
         statement = PAGES_OF_DAMAGED[after is not None, before is not None, reverse]
         rows = self._file.read(statement, (partition, *bounds, rows_max, skipped))
-        return [(_text_of(sort) if kind == "text" else sort, body) for sort, kind, body in rows]
+        keys = [_text_of(sort) if kind == "text" else sort for sort, kind, _ in rows]
+        return [(key, row[2] if type(key) is str else b"") for key, row in zip(keys, rows, strict=True)]
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         bodies, rows = encoded_commit(writes, blobs, self.blob_bytes_max)
