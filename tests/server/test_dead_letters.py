@@ -55,10 +55,10 @@ def repaired(path: QueuePath) -> QueuePath:
     return path
 
 
-def broken() -> QueuePath:
+def broken(group: str = "g") -> QueuePath:
     """Return a path whose document was damaged until the message became a dead letter. The document is now repaired."""
     path = QueuePath()
-    path.push(inc("ada", 1), inc("ada", 2))
+    path.push(inc("ada", 1), inc("ada", 2), group=group)
     repair = path.damage()
     path.work_through(2000)
     repair()
@@ -365,14 +365,7 @@ def test_the_arguments_of_a_message_moved_aside_cannot_be_edited() -> None:
 
 
 def test_a_push_of_a_weekly_group_is_applied_although_an_earlier_push_is_a_dead_letter() -> None:
-    path = QueuePath()
-    path.push(inc("ada", 1), inc("ada", 2), group=WEEKLY)
-    repair = path.damage()
-    path.work_through(2000)
-    repair()
-    path.store = Store(path.store.environment, path.store.queue, path.store.rules)
-    path.document = path.store.document("acme", "plan")
-    path.new_worker()
+    path = broken(WEEKLY)
     path.push(inc("ada", 3), inc("ada", 4), group=WEEKLY)
     path.push(inc("ada", 5), group=WEEKLY)
     path.work()
