@@ -1,4 +1,4 @@
-"""Counts the billed units of an entry of a log, for given segments, snapshots and sizes, on a store in memory."""
+"""Counts the units that AWS would bill for an entry of a log, with given sizes of segments and snapshots, in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MILLION = 1_000_000
 
 
 class LogCost(msgspec.Struct, frozen=True):
-    """The average cost of an entry, by part: `append`, `roll-over`, `snapshot`, `open`, `archive`, `free`."""
+    """The cost of one entry by part: `append`, and its shares of `roll-over`, `snapshot`, `open`, `archive`, `free`."""
 
     parts: Mapping[str, Units]
 
@@ -58,7 +58,8 @@ def cost_of_log(
     The run appends until at least two segments are full. A snapshot writes the ``snapshot_blobs`` objects that changed,
     with ``snapshot_bytes`` in total. An open reads up to ``state_blobs`` of these objects, and the entries after the
     snapshot. The run opens the log at four ages of the snapshot. With ``archive`` the run copies each sealed segment to
-    S3. With ``free`` too, the run then deletes the segment's items. Entries contain bytes that do not compress.
+    blobs. With ``archive`` and ``free`` the run then deletes the items of these segments. Entries contain bytes that do
+    not compress.
     """
     settings = LogSettings(segment_entries_target=segment_entries, snapshot_entries_interval=SNAPSHOTS_OFF)
     if inline_bytes_max is not None:
@@ -66,7 +67,7 @@ def cost_of_log(
     work = _Work(Trial(settings), entry_bytes, snapshot_bytes, snapshot_blobs)
     segments = max(2, -(-2 * snapshot_every // segment_entries))
     entries = segments * segment_entries
-    # An open reads the newest snapshot, so none is measured before the first.
+    # An open reads the newest snapshot, so no open is measured before the first snapshot.
     ages = [max(1, snapshot_every * eighth // 8) for eighth in (1, 3, 5, 7)]
     opens: list[Units] = []
     for number in range(1, entries + 1):
@@ -110,7 +111,8 @@ class _Work:
     def append(self, number: int) -> None:
         """Append one entry, and record its units unless it is the log's first entry.
 
-        `roll_overs` has the units of all appends that began a segment. `plain` has the units of the last other append.
+        `roll_overs` has the units of all appends that began a segment. `plain` has the units of the last append that
+        began none.
         """
         event = Event("set", _bytes(self._entry_bytes, number))
         if number == 1:

@@ -1,10 +1,10 @@
 """The stores that `bench.table` compares: ours, two alternatives on the same ports, and a lower bound.
 
 All stores except the lower bound add files to a table, assign files to jobs, and replace a job's files by its output,
-with the same checks. The lower bound commits one item for each of these calls. The stores use group commit, except
-`ItemEach` with the tuning 1. The leader waits for a batch of the same size as its last batch. Each alternative has
-three tunings, and the benchmark publishes the result of the best tuning. `bench.table_postgres` has another
-alternative.
+with the same checks. Each of these calls is a request. The stores use group commit, except `ItemEach` with the tuning 1
+or for more than `TRANSACTION_FILES` files. The leader waits a short time for a batch of the same size as its last
+batch. The lower bound commits one item for each batch of requests. Each alternative has three tunings. A first run
+chooses the tuning whose result the benchmark publishes. `bench.table_postgres` has another alternative.
 """
 
 from __future__ import annotations
@@ -176,9 +176,9 @@ class FullState:
 class ItemEach:
     """The store (c) of docs/guides/table.md: one item for each file and one for each reference.
 
-    Each transaction also checks the partition's item. A commit reads nothing. The benchmark uses a fixed number of rows
-    for each new file, and one reference for each file of a job. The conditions of the writes check the reference. The
-    tuning is the maximum number of commits in a transaction.
+    Each transaction also checks the partition's item. A call reads nothing, because the benchmark fixes the number of
+    rows of each new file, and a job replaces one reference of each of its files. The conditions of the writes check the
+    references. The tuning is the maximum number of calls that share a transaction.
     """
 
     tunings: Sequence[Any] = (1, 8, 33)
@@ -246,7 +246,10 @@ class ItemEach:
 
 
 class Minimum:
-    """The lower bound for a store with group commit: it puts one item in each commit and checks nothing."""
+    """The lower bound for a store with group commit: each commit puts one item, for all requests of a batch.
+
+    It checks nothing.
+    """
 
     tunings: Sequence[Any] = (None,)
 
@@ -315,8 +318,8 @@ class _Together(Generic[T]):
         if self._contenders > 1:
             self._group_commit.await_others(self._contenders - 1, self._seconds)
         weight = self._weight(batch[0].wanted)
-        # The weight of a request is known only after `take`. So `weight_max` leaves room for the heaviest request that
-        # the benchmark makes here: the replacement of a job's files.
+        # The weight of a request is known only after `take`. So `weight_max` leaves room for one more request, as heavy
+        # as the heaviest that several writers of the benchmark make: the replacement of a job's files.
         while len(batch) < self._limit and weight < self._weight_max and self._group_commit.take(batch):
             weight += self._weight(batch[-1].wanted)
         self._contenders = len(batch)

@@ -43,7 +43,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     items: int
     log_entries: int
     tail_commits: int
-    """The number of commits from which a percentile is computed. A snapshot is due after every 500 of these commits."""
+    """The number of commits from which a percentile is computed. A document's snapshot is due after 500 mutations."""
 
 
 FULL = Scale(
@@ -73,7 +73,7 @@ QUICK = Scale(
 class Workplace:
     """A working folder and a scale.
 
-    With a ``source`` the stores of `document` and `log` are copies of another workplace's stores.
+    With a ``source``, `document` and `log` copy the stores of this other workplace.
     """
 
     def __init__(self, folder: Path, scale: Scale, source: Workplace | None = None) -> None:
@@ -99,7 +99,7 @@ class Workplace:
     def document(self, keys: int) -> Path:
         """Return the folder of a store whose document has ``keys`` keys.
 
-        The benchmark builds the state directly as a tree, and names the tree in a snapshot record of version 1. A
+        The benchmark builds the state directly as a tree, and stores a snapshot of version 1 that refers to the tree. A
         million mutations would take many minutes.
         """
         return self._store("document", keys)
@@ -122,7 +122,7 @@ class Workplace:
 
     @cached_property
     def long(self) -> Path:
-        """The folder of a store whose document has `Scale.versions` versions and half a snapshot interval more."""
+        """The folder of a store whose document has `Scale.versions` versions, plus half a snapshot interval."""
         folder = self.fresh()
         with unsynced_store(folder) as store:
             document = store.create(ORGANISATION, DOCUMENT)

@@ -32,7 +32,7 @@ def retitle(draft: Draft, args: Any) -> None:
     """``{key, was, title}``: set the title. Rejects the mutation if the movie has another title than ``was``."""
     movie = _movie(draft, args["key"])
     if movie.get("Title") != args["was"]:
-        raise Rejected(f"it is called “{movie.get('Title')}” by now")
+        raise Rejected(f"it is now called “{movie.get('Title')}”")
     draft.put(args["key"], {**movie, "Title": args["title"]})
 
 

@@ -11,7 +11,18 @@ import pytest
 
 __all__ = ["is_quick", "pytest_addoption", "pytest_collection_modifyitems"]
 
-SERVICES = {"aws", "aws_store", "bucket", "chromium", "deployed", "dynamo", "node", "postgres", "sqs"}
+SERVICES = {
+    "aws",
+    "aws_store",
+    "bucket",
+    "chromium",
+    "deployed",
+    "dynamo",
+    "node",
+    "postgres",
+    "postgres_process",
+    "sqs",
+}
 PARAMETERS = {"aws", "dynamodb", "postgres"}
 FOLDERS = ("tests/aws/", "tests/e2e/")
 FILES = ("test_e2e.py", "test_on_aws.py")

@@ -16,6 +16,7 @@ import pytest
 import stratalog
 from stratalog import (
     Document,
+    Event,
     Invalid,
     LogSettings,
     MaintenancePolicy,
@@ -31,7 +32,7 @@ from stratalog import (
 )
 from stratalog.arguments import CheckedStruct
 from stratalog.clock import SystemClock
-from stratalog.log import Environment
+from stratalog.log import Environment, create_log
 from stratalog.server import Application, Quotas, ServerLimits, create_app
 from stratalog.worker import Worker, WorkerSettings
 
@@ -59,6 +60,11 @@ def store() -> Iterator[Store]:
         (lambda document: Document("plan"), "log must be of type Log, not str"),
         (lambda document: Document(document.log, {}), "rules must be of type Rules, not dict"),
         (lambda document: Projection("plan", "sums", lambda entry: []), "log must be of type Log, not str"),
+        (lambda document: projected(document, None), "the result of project must be of type Iterable, not NoneType"),
+        (
+            lambda document: projected(document, ["plan"]),
+            "a write of project must be of type Put | Delete | Check, not str",
+        ),
     ],
 )
 def test_an_object_of_a_wrong_class_is_a_type_error(
@@ -68,6 +74,13 @@ def test_an_object_of_a_wrong_class_is_a_type_error(
         call(document)
     assert str(failure.value) == message
     assert document.version == 0
+
+
+def projected(document: Document, result: Any) -> None:
+    """Project one entry, by a function with this result."""
+    log = create_log(document.log.environment, "acme", "orders")
+    log.append(Event("order"))
+    Projection(log, "sums", lambda entry: result).catch_up()
 
 
 @pytest.mark.parametrize(
@@ -90,6 +103,11 @@ def test_an_object_of_a_wrong_class_is_a_type_error(
             lambda store: Environment(store.environment.index, store.environment.blobs, SystemClock(), {}),
             "settings must be of type LogSettings, not dict",
         ),
+        (
+            lambda store: list(store.records("acme").put_many([("r", b"body")])),
+            "body must be of type NewBody, not tuple",
+        ),
+        (lambda store: list(store.records("acme").put_many({"r": b"body"})), "body must be of type NewBody, not str"),
         (lambda store: Worker("store"), "store must be of type Store, not str"),
         (lambda store: Worker(store, {}), "settings must be of type WorkerSettings, not dict"),
         (lambda store: create_app("store"), "store must be of type Store, not str"),
@@ -113,10 +131,11 @@ def test_an_object_of_a_wrong_class_is_a_type_error_of_a_store(
     [
         (Rules, {"mutators": [1]}, "Rules.mutators must be of type Mapping, not list"),
         (Rules, {"mutators": {"add": "+"}}, "Rules.mutators['add'] is not valid: Expected `Callable`, got `str`"),
-        (Rules, {"metadata_fields": "id"}, "Rules.metadata_fields is not valid: Expected `array`, got `str`"),
+        (Rules, {"metadata_fields": "id"}, "Rules.metadata_fields is not valid: Expected `list`, got `str`"),
         (Settings, {"log": 5}, "Settings.log must be of type Mapping, not int"),
         (Settings, {"log": {5: 5}}, "a key of Settings.log must be of type str, not int"),
         (Settings, {"log": {"a": "5"}}, "Settings.log['a'] is not valid: Expected `int | float`, got `str`"),
+        (WorkerSettings, {"messages_max": {}}, "WorkerSettings.messages_max is not valid: Expected `int`, got `dict`"),
         (
             LogSettings,
             {"append_seconds_max": "10"},
@@ -127,8 +146,8 @@ def test_an_object_of_a_wrong_class_is_a_type_error_of_a_store(
             {"segment_entries_target": 0.5},
             "LogSettings.segment_entries_target is not valid: Expected `int`, got `float`",
         ),
-        (Quotas, {"documents_max": True}, "Quotas.documents_max is not valid: Expected `int | null`, got `bool`"),
-        (ServerLimits, {"threads": None}, "ServerLimits.threads is not valid: Expected `int`, got `null`"),
+        (Quotas, {"documents_max": True}, "Quotas.documents_max is not valid: Expected `int | None`, got `bool`"),
+        (ServerLimits, {"threads": None}, "ServerLimits.threads is not valid: Expected `int`, got `None`"),
         (
             WorkerSettings,
             {"retry_seconds_max": math.nan},
@@ -152,8 +171,8 @@ def test_an_object_of_a_wrong_class_is_a_type_error_of_a_store(
         ),
         (Application, {"limits": 5}, "Application.limits must be of type ServerLimits, not int"),
         (Application, {"quotas": {}}, "Application.quotas must be of type Quotas, not dict"),
-        (Application, {"routes": 5}, "Application.routes is not valid: Expected `array`, got `int`"),
-        (Application, {"hosts": "app.example"}, "Application.hosts is not valid: Expected `array`, got `str`"),
+        (Application, {"routes": 5}, "Application.routes is not valid: Expected `list`, got `int`"),
+        (Application, {"hosts": "app.example"}, "Application.hosts is not valid: Expected `list`, got `str`"),
         (Application, {"pages": {"own": 5}}, "Application.pages['own'] must be of type str | Path, not int"),
     ],
 )

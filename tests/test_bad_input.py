@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[Callable[[stratalog.Store], object], type[StratalogErro
     "an integer above 2^53 - 1": (put(2**53), stratalog.Invalid, [2**53, INTEGER_MAX]),
     "a lone surrogate": (put("\udfff"), stratalog.Invalid, ["udfff"]),
     "deep nesting": (put(nested(JSON_DEPTH_MAX)), stratalog.LimitExceeded, [JSON_DEPTH_MAX]),
-    "a type JSON cannot say": (put({1, 2}), stratalog.Invalid, ["set"]),
+    "a type that JSON cannot say": (put({1, 2}), stratalog.Invalid, ["set"]),
     "an object key that is no text": (put({1: 2}), stratalog.Invalid, ["1"]),
     "an oversize body": (
         lambda store: put("x" * (VALUE_BYTES_MAX + 1))(store),

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from bench import appends, peers, postgres, table
+from bench import appends, peers, postgres, table, tails
 from bench.__main__ import MEASURES, main
 from bench.figures import FIGURES, Figure, Measured, Result, evaluate, problems
 from bench.media import Medium, opened_media
@@ -109,6 +109,15 @@ def test_each_mutation_of_the_benchmark_changes_a_value(tmp_path: Path) -> None:
         appends.mutated(Workplace(tmp_path, QUICK), store, SimpleNamespace(append_each=len))
         versions = list(store.document(ORGANISATION, "document").versions())
     assert len(versions) == QUICK.commits * (QUICK.rounds + 1)
+    assert [version.version for version in versions if not version.changed] == []
+
+
+def test_each_mutation_of_the_tails_changes_a_value(tmp_path: Path) -> None:
+    work = Workplace(tmp_path, QUICK)
+    tails.MEASURES["mutate-p50"](work)
+    with open_store(work.document(tails.SMALL_KEYS)) as store:
+        versions = list(store.document(ORGANISATION, "document").versions(1))
+    assert len(versions) == QUICK.tail_commits * 11 // 10
     assert [version.version for version in versions if not version.changed] == []
 
 

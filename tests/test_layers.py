@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.website.python_reference import MODULES
 from stratalog.testing.emulators import program
 from tests.processes import environment, run
 from tests.sources import LIBRARY, PACKAGES, PROGRAMS, ROOT, TESTS, files
@@ -62,14 +63,14 @@ def test_the_contracts_of_import_linter_hold() -> None:
 
 
 def test_the_design_lists_the_modules_that_applications_may_import() -> None:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    [protected] = [contract["protected_modules"] for contract in contracts if contract["id"] == "applications"]
-    modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
-    public = {name for name in modules if f"stratalog.{name}" not in protected} - {"__init__", "__main__"}
     [sentence] = re.findall(
         r"\*\*Public modules\*\* are `stratalog`,(.*?)\.\s", (ROOT / "docs/design.md").read_text(), re.S
     )
-    assert public == set(re.findall("`([^`]*)`", sentence))
+    assert set(re.findall("`([^`]*)`", sentence)) == public_modules()
+
+
+def test_the_python_reference_has_exactly_the_modules_that_applications_may_import() -> None:
+    assert {name.removeprefix("stratalog.") for name in MODULES} - {"stratalog"} | {"limits"} == public_modules()
 
 
 @pytest.mark.parametrize("module", sorted(GROUND))
@@ -119,6 +120,14 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_only_the_command_line_and_testing_import_the_top_level_package() -> None:
     importers = {source for source, target in arrows() if target == ""}
     assert importers <= {"__main__", "cli", "testing"}
+
+
+def public_modules() -> set[str]:
+    """Return the modules and packages of the library, without `stratalog` itself, that applications may import."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [protected] = [contract["protected_modules"] for contract in contracts if contract["id"] == "applications"]
+    modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    return {name for name in modules if f"stratalog.{name}" not in protected} - {"__init__", "__main__"}
 
 
 @cache

@@ -38,19 +38,18 @@ FOLDERS = (
 BOUND = re.compile(r"^(_?[A-Z][A-Z0-9_]*_(?:MAX|MIN))\b[^=\n]*=(?!=)", re.MULTILINE)
 INNER = {
     # The server
+    "server.addresses.ADDRESSES_REMEMBERED_MAX",  # the size of a cache
     "server.allocator.ARENAS_MAX",
     "server.allocator.FREE_BYTES_MAX",
     "server.allocator.MAPPED_BYTES_MIN",
     "server.allocator.M_ARENA_MAX",  # the number of the glibc option with this name
     "server.bodies.LOOP_BYTES_MAX",  # the server decodes a larger body on a thread
-    "server.connection_shares.ADDRESSES_REMEMBERED_MAX",  # the size of a cache
     "server.decoded_sizes.CHARACTER_BYTES_MAX",
     "server.hub.WATCH_SHARE_MAX",
-    "server.middleware.ADDRESSES_REMEMBERED_MAX",  # the size of a cache
     "server.paces.DEBT_SECONDS_MAX",  # follows from CALLER_PAUSE_SECONDS_MAX
     "server.paces.LOADED_SHARE_MIN",
     "server.records.SPOOL_BYTES_MAX",  # a larger body is spooled to a file
-    "server.trusted_proxies.ADDRESSES_REMEMBERED_MAX",  # the size of a cache
+    "server.row_pages.DAMAGED_NAMED_MAX",  # a page names no more damaged rows, and still lists the others
     "server.trusted_proxies.ADDRESS_BYTES_MAX",  # a longer text cannot be an address
     "server.turns.READY_PER_SERVED_MAX",  # each turn looks at all ready sockets, so this limits the number of turns
     "server.web_server.DEADLINE_CHECK_SECONDS_MAX",

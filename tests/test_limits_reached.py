@@ -107,7 +107,7 @@ def test_an_entry_forgets_a_bounded_number_of_idle_clients(document: stratalog.D
                 for number in range(client, last)
             ]
             document.apply(batch, group=f"g{client}")
-    found = idle_clients(document.state(), document.version, 0)
+    found = idle_clients(document.state(), document.version)
     assert found is not None
     assert len(found.clients) == 1000
 

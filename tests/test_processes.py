@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -153,6 +155,25 @@ def test_processes_of_a_make_target_write_compiled_modules(tmp_path: Path) -> No
     target.write_text("include Makefile\nshow: ; @printenv PYTHONDONTWRITEBYTECODE || echo unset\n")
     variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     assert run(["make", "--no-print-directory", "-f", str(target), "show"], cwd=ROOT, env=variables).stdout == "unset\n"
+
+
+def test_each_file_and_module_of_a_make_target_exists() -> None:
+    """A test file that was renamed stayed in a target's list, and no test of the target ran any more."""
+    targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    printed = run(["make", "--dry-run", "--no-print-directory", "PREFIX=some", *targets], cwd=ROOT).stdout
+    files = set(re.findall(r"(?<![\w/.-])(?:apps|bench|examples|scripts|tests)/[\w/]+\.py", printed))
+    assert len(files) > 30
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    modules = set(re.findall(r"-m ((?:apps|bench|tests)[\w.]*)", printed))
+    assert len(modules) > 10
+    assert [module for module in modules if find_spec(module) is None] == []
+
+
+def test_make_clean_removes_each_file_at_the_root_that_git_ignores_except_stores() -> None:
+    ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines() if line.startswith("/")}
+    removed = run(["make", "--dry-run", "--no-print-directory", "clean"], cwd=ROOT).stdout.split()
+    assert len(ignored) > 8
+    assert ignored - set(removed) == {"data", "store"}
 
 
 def run_pytest(folder: Path, *options: str) -> str:

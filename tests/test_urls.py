@@ -79,7 +79,7 @@ def test_a_password_in_a_malformed_url_is_not_shown() -> None:
 def test_a_url_without_a_colon_and_two_slashes_is_refused(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the name of a folder, the URL would be shown with its password."""
+    """If the URL counted as the name of a folder, messages would show its password."""
     monkeypatch.chdir(tmp_path)
     calls: list[Callable[[str], object]] = [stratalog.open, make_store, location_of, open_blobs]
     for call in calls:
@@ -152,5 +152,5 @@ def test_a_folder_inside_the_folder_of_a_store_is_found_through_links(
         ("s3://bucket", "."),
     ],
 )
-def test_no_folder_is_inside_a_store_without_a_folder(url: str, store: str) -> None:
+def test_no_folder_is_inside_a_store_without_a_folder_and_no_bucket_is_inside_a_folder(url: str, store: str) -> None:
     assert not is_inside(url, store)

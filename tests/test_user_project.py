@@ -20,7 +20,7 @@ import stratalog
 import stratalog.client
 from stratalog import StratalogError, errors
 from tests.node import install, node_program
-from tests.processes import ROOT, run
+from tests.processes import ROOT, environment, run
 from tests.user_project.failures import reaction
 from tests.user_project.shop import run as run_shop
 
@@ -64,11 +64,13 @@ def test_the_types_are_shipped() -> None:
 
 
 @pytest.mark.slow
-def test_mypy_passes_on_the_project(tmp_path: Path) -> None:
-    settings = tmp_path / "mypy.ini"
+def test_mypy_passes_on_the_project_and_on_a_new_application(tmp_path: Path) -> None:
+    settings, new = tmp_path / "mypy.ini", tmp_path / "myapp"
     settings.write_text("[mypy]\nstrict = true\n")
+    run([sys.executable, "-m", "stratalog", "new", new.name], cwd=tmp_path, env=environment())
     options = ["--config-file", str(settings), "--cache-dir", str(tmp_path / "cache")]
-    run([sys.executable, "-m", "mypy", *options, str(PROJECT)], cwd=ROOT, seconds=300)
+    for folder in (PROJECT, new):
+        run([sys.executable, "-m", "mypy", *options, str(folder)], cwd=ROOT, seconds=300)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from scripts.website.http_reference import http_pages, openapi_document
 from scripts.website.links import faults
 from scripts.website.navigation import GROUPS, grouped
 from scripts.website.pages import repository_pages, rewritten
-from scripts.website.python_reference import MODULES, names_of, python_pages, with_submodules
+from scripts.website.python_reference import PAGES, names_of, python_pages, with_submodules
 from stratalog import MaintenancePolicy, Rules
 from stratalog.server import Application
 from tests.e2e.serving import find_chromium
@@ -47,6 +47,13 @@ def test_the_site_builds_without_a_warning_and_asks_no_other_host(built: tuple[P
     site, errors = built
     assert errors == ""
     assert "Search.setIndex" in (site / "searchindex.js").read_text()[:100]
+
+
+@pytest.mark.slow
+def test_an_option_of_a_command_begins_with_two_hyphens_on_every_page(built: tuple[Path, str]) -> None:
+    site, _ = built
+    assert "needs --state" in (site / "guides" / "command-line.html").read_text()
+    assert [path.name for path in sorted(site.rglob("*.html")) if re.search(r"[–—][a-z]", path.read_text())] == []
 
 
 MEASURE = """
@@ -205,7 +212,7 @@ def test_every_page_that_the_navigation_names_exists() -> None:
 
 
 def test_every_public_name_is_in_the_python_reference() -> None:
-    modules = {name: module for public in MODULES for name, module in with_submodules(public)}
+    modules = {name: module for public in PAGES for name, module in with_submodules(public)}
     values = {id(getattr(module, name)) for module in modules.values() for name in names_of(module)}
     text = "\n".join(python_pages().values())
     shown = {
@@ -233,7 +240,7 @@ def test_a_signature_in_the_python_reference_has_only_defaults_that_sphinx_can_p
         assert "ServerLimits(threads" not in shown
 
 
-@pytest.mark.parametrize("name", ["stratalog", "stratalog.client", "stratalog.server"])
+@pytest.mark.parametrize("name", ["stratalog", "stratalog.client", "stratalog.server", "stratalog_table"])
 def test_every_public_value_has_a_description_in_the_python_reference(name: str) -> None:
     module = import_module(name)
     values = [each for each in names_of(module) if not callable(getattr(module, each))]
@@ -251,6 +258,20 @@ def test_the_python_reference_describes_the_methods_that_a_client_inherits_and_t
     assert ".client.replica.Replica\n" in pages["reference/python/stratalog.client.rst"]
     results = ["KeyChange", "Difference", "Version", "Applied", "Listing", "ItemInfo", "Verified", "MaintenanceFailure"]
     assert [name for name in results if f".{name}\n" not in pages["reference/python/stratalog.rst"]] == []
+
+
+def test_the_python_reference_describes_the_applications_that_programs_import() -> None:
+    pages = python_pages()
+    assert ":: stratalog_table.Held\n" in pages["reference/python/stratalog_table.rst"]
+    assert ":: stratalog_sheet.CellChange\n" in pages["reference/python/stratalog_sheet.rst"]
+
+
+@pytest.mark.slow
+def test_a_built_in_type_in_a_signature_has_no_link(built: tuple[Path, str]) -> None:
+    site, _ = built
+    page = (site / "reference" / "python" / "stratalog.server.html").read_text()
+    assert '<span class="n"><span class="pre">type</span></span>' in page
+    assert "#stratalog.Event.type" not in page
 
 
 def test_every_call_is_in_the_http_reference() -> None:

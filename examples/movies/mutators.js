@@ -6,7 +6,7 @@ const RATING_MAX = 10;
 
 function retitle(draft, { key, was, title }) {
   const movie = movieOf(draft, key);
-  if (movie.Title !== was) throw new Rejected(`it is called “${movie.Title}” by now`);
+  if (movie.Title !== was) throw new Rejected(`it is now called “${movie.Title}”`);
   draft.put(key, { ...movie, Title: title });
 }
 

@@ -31,6 +31,9 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 
+# A quotation mark and an ellipsis become typographic. A dash does not: an option of a command begins with two.
+smartquotes_action = "qe"
+
 html_theme = "furo"
 html_title = "Stratalog"
 html_static_path = ["static"]
@@ -38,7 +41,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
-pygments_style = "friendly"
+pygments_style = "a11y-light"
 pygments_dark_style = "github-dark"
 html_theme_options = {
     "navigation_with_keys": True,

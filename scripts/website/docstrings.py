@@ -1,7 +1,11 @@
-"""Converts our docstrings to the markup that Sphinx reads, and defaults in signatures to their names."""
+"""Converts our docstrings to the markup that Sphinx reads, and defaults in signatures to their names.
+
+A built-in class in a signature gets no link: Sphinx would take ``type`` for an attribute of this name.
+"""
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import re
 import sys
@@ -9,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, get_origin
 
 import msgspec
+from sphinx.addnodes import desc_sig_name, pending_xref
 from sphinx.util.inspect import object_description
 
 __all__ = ["as_markup", "connect", "with_named_defaults"]
@@ -21,6 +26,13 @@ def connect(app: Any) -> None:
     """Register `as_markup` for every docstring, and `with_named_defaults` for every signature."""
     app.connect("autodoc-process-docstring", _process)
     app.connect("autodoc-process-signature", _process_signature)
+    app.connect("doctree-read", _without_builtin_links)
+
+
+def _without_builtin_links(app: Any, doctree: Any) -> None:
+    for link in list(doctree.findall(pending_xref)):
+        if link["reftype"] == "class" and hasattr(builtins, link["reftarget"]):
+            link.replace_self(desc_sig_name("", link["reftarget"]))
 
 
 def _process(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

@@ -31,20 +31,25 @@ MODULES = [
     "stratalog.server",
     "stratalog.client",
     "stratalog.worker",
-    "stratalog.sync",
     "stratalog.cli",
     "stratalog.testing",
     "stratalog.codec",
     "stratalog.keys",
     "stratalog.group_commit",
+    "stratalog.retry",
+    "stratalog.process_fork",
+    "stratalog.extras",
     "stratalog",
 ]
+# The modules of the applications that a program may import.
+APPLICATIONS = ["stratalog_sheet", "stratalog_table", "stratalog_table.queue_path"]
+PAGES = [*MODULES, *APPLICATIONS]
 # A class with more public methods has its own page.
 METHODS_ON_A_MODULE_PAGE_MAX = 8
 # The module whose page begins with its functions: readers look for `stratalog.open` and `stratalog.maintain`.
 FUNCTIONS_FIRST = "stratalog"
 # The modules whose pages also describe the results of their functions and methods: users call these every day.
-WITH_RESULTS = {"stratalog", "stratalog.client"}
+WITH_RESULTS = {"stratalog", "stratalog.client", "stratalog_sheet", "stratalog_table"}
 # By module: a type alias of Litestar that the module uses. The alias's definition contains names of types as strings,
 # which Sphinx would have to resolve. So the pages show only the name of the alias.
 ALIASES = {"stratalog.server.application": "ControllerRouterHandler"}
@@ -61,7 +66,7 @@ the docstrings.
 
 def python_pages() -> dict[str, str]:
     """Return the pages by their path in the source folder."""
-    modules = {name: module for public in MODULES for name, module in with_submodules(public)}
+    modules = {name: module for public in PAGES for name, module in with_submodules(public)}
     homes = homes_of(modules)
     for name in {value.__module__ for value in described(modules)}:
         import_types(import_module(name))
@@ -72,7 +77,7 @@ def python_pages() -> dict[str, str]:
         pages |= module_pages(name, module, homes, below)
         pages[page] += "".join(private_parts(name, module, homes))
     pages[f"{FOLDER}/stratalog.limits.md"] = limits_page()
-    listed = ["stratalog", *(name for name in MODULES if name != "stratalog"), "stratalog.limits"]
+    listed = ["stratalog", *(name for name in PAGES if name != "stratalog"), "stratalog.limits"]
     rows = [f"| [`{name}`]({_file(name)}) | {_title(import_module(name))} |" for name in listed[1:]]
     toc = contents(f"{FOLDER}/{name}" for name in listed).replace(":maxdepth: 1", ":maxdepth: 1\n:hidden:")
     return pages | {f"{FOLDER}/index.md": INDEX + "\n".join(rows) + "\n\n" + toc}

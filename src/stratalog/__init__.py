@@ -16,7 +16,7 @@ maintenance    snapshots, retention, collection, verify, copies, export and impo
 store          documents, logs, records and a queue behind one URL
 homes          the ports behind a store's URL
 documents      a log with state, history, forks and replay
-records        named values of any size with versions
+records        named values of up to 64 GiB with versions
 backends       implementations of the ports: memory, SQLite, files, PostgreSQL, DynamoDB, object stores, SQS
 log            the ordered log
 tree           the content-addressed map

@@ -5,6 +5,7 @@ A wrong id, version, time or body may come from outside of the program. For thes
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Mapping
 from functools import cache
@@ -29,6 +30,10 @@ def check_class(wanted: Any, **arguments: object) -> None:
         if not isinstance(value, wanted):
             text = " | ".join(kind.__name__.lstrip("_") for kind in _members(wanted))
             raise TypeError(f"{name} must be of type {text}, not {type(value).__name__}")
+
+
+_IN_PYTHON = {"array": "list", "object": "dict", "null": "None"}
+"""The names of types in the errors of msgspec, and in Python. A list is accepted in place of a tuple."""
 
 
 class CheckedStruct(msgspec.Struct, frozen=True):
@@ -70,7 +75,8 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
         plain = _plain(value)
         converted = msgspec.convert(plain, wanted)
     except (msgspec.ValidationError, OverflowError) as exc:
-        raise TypeError(f"{name} is not valid: {exc}") from exc
+        words = re.sub(r"\b(array|object|null)\b", lambda match: _IN_PYTHON[match[0]], str(exc))
+        raise TypeError(f"{name} is not valid: {words}") from exc
     if isinstance(plain, float) and isnan(plain):
         raise TypeError(f"{name} is not valid: Expected a number, got nan")
     return converted if isinstance(converted, tuple) else plain

@@ -236,7 +236,7 @@ def decompress(data: bytes, bytes_max: int) -> bytes:
 
 
 class Codec(NamedTuple):
-    """A way to store bytes. Every stored object names its codec, so that another codec can be added."""
+    """A way to store bytes. A stored object names its codec, so that another codec can be added."""
 
     tag: str
     """One character. In an index item it is the name of the body's attribute. A row or message stores it as a value."""

@@ -223,7 +223,7 @@ class Unsupported(Invalid):
 class LimitExceeded(StratalogError):
     """The input is larger than a named limit. Nothing was written.
 
-    The details have ``limit``, and ``value`` if the call has measured the input.
+    The details have ``limit`` if the call knows the limit, and ``value`` if it has measured the input.
     """
 
     code = "limit-exceeded"

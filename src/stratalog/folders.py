@@ -13,19 +13,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
 
 from stratalog.errors import StorageFull, StratalogError, Unavailable
 
 __all__ = [
+    "NO_ROOM",
     "DurableFolders",
     "OpenPath",
     "absolute_path",
+    "file_error",
     "file_errors",
     "make_folder",
     "make_folders",
     "make_shared_folder",
-    "owner_details",
     "remove_empty",
     "sync_descriptor",
     "sync_path",
@@ -34,6 +34,8 @@ __all__ = [
 DURABLE = ".durable"
 MAKE_TRIES_MAX = 100
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The errors of a full device, a used-up quota, and a file at its size limit."""
+
 Sync = Callable[[int], None]
 
 
@@ -161,7 +163,7 @@ def make_folder(folder: str | Path, *, sync: Sync | None = None) -> None:
 
     Raises Unavailable, StorageFull.
     """
-    with file_errors():
+    with file_errors(os.fspath(folder)):
         _make_folder(_absolute(folder), sync or sync_descriptor)
 
 
@@ -187,18 +189,24 @@ def sync_path(path: str, sync: Sync | None = None) -> None:
 
 
 @contextmanager
-def file_errors() -> Iterator[None]:
-    """Convert an OSError of the block into StorageFull or Unavailable. Both errors mean that nothing was written."""
+def file_errors(path: str | None = None) -> Iterator[None]:
+    """Raise `file_error` for an OSError of the block. ``path`` is the path for an error that names no file."""
     try:
         yield
     except OSError as exc:
-        _raise_ours(exc)
+        raise file_error(exc, "the file system refused the operation", exc.filename or path) from exc
+
+
+def file_error(exc: OSError, message: str, path: object) -> StratalogError:
+    """Return ``exc`` as StorageFull or Unavailable. Both errors mean that nothing was written."""
+    kind: type[StratalogError] = StorageFull if exc.errno in NO_ROOM else Unavailable
+    return kind(message, path=path, reason=exc.strerror, **_owner_details(exc, path))
 
 
 def _make_folder(folder: str, sync: Sync) -> None:
     missing = _missing_folders(folder)
     existing = os.path.dirname(missing[0]) if missing else folder
-    # If this process may not read the folder above, another user made the existing folder, and synced its name.
+    # A process cannot sync a folder that it may not read. Then another user has usually made the existing folder.
     with suppress(PermissionError):
         sync_path(os.path.dirname(existing), sync)
     for made in missing:
@@ -271,17 +279,11 @@ def _mark(descriptor: int) -> None:
         return
 
 
-def _raise_ours(exc: OSError) -> NoReturn:
-    kind: type[StratalogError] = StorageFull if exc.errno in NO_ROOM else Unavailable
-    details = owner_details(exc, exc.filename)
-    raise kind("the file system refused the operation", reason=exc.strerror, path=exc.filename, **details) from exc
-
-
-def owner_details(exc: OSError, path: object) -> dict[str, str]:
+def _owner_details(exc: OSError, path: object) -> dict[str, str]:
     """Return the owner of ``path`` and the user of this process if ``exc`` is a lack of permission; else {}.
 
-    If the path cannot be read, the owner is that of the nearest folder above. Another user's file or folder is a common
-    reason for the error. So if the user is the owner, the result is {} too.
+    If there is no access to the path, the owner is that of the nearest folder above with access. The details name a
+    common reason for the error: the file or folder is another user's. If it is this user's, the result is {} too.
     """
     if exc.errno not in (errno.EACCES, errno.EPERM) or not isinstance(path, str) or not os.path.isabs(path):
         return {}

@@ -1,7 +1,7 @@
 """Opens the ports behind a store's URL. No other module of the library opens the backends of a store.
 
-The modules of a backend are imported only when the backend is opened. Some of these modules need an optional
-dependency. A program on AWS Lambda starts faster without the modules of other backends.
+A backend that needs an optional dependency, or takes time to import, is imported only when it is opened. A program on
+AWS Lambda starts faster without the modules of other backends.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ METADATA_BYTES_MAX = 1024
 PATCH_BYTES_MAX = 56 * 1024 * 1024
 PATCH_ROW_BYTES = 24
 
-# Index. These are DynamoDB's limits. Every backend enforces these limits, so a program that runs on one backend runs on
-# all backends.
+# Index. These are DynamoDB's limits. Every backend enforces these limits, so a program meets the same limits on all
+# backends.
 ITEM_BYTES_MAX = 400 * 1024
 COMMIT_WRITES_MAX = 100
 COMMIT_BYTES_MAX = 4 * 1024 * 1024

@@ -13,9 +13,9 @@ __all__ = ["RecentReads"]
 
 
 class RecentReads:
-    """The keys of recently read blobs, each with the generation that was read. Safe for threads.
+    """The keys of recently read or written blobs, each with the blob's generation. Safe for threads.
 
-    If there are more than `READS_REMEMBERED_MAX` keys, the oldest reads are forgotten first.
+    If there are more than `READS_REMEMBERED_MAX` keys, the oldest are forgotten first.
 
     A put of bytes that are already stored reads the stored bytes back, since presence does not prove integrity. After a
     recent read of the same generation the put skips this read. Within `OBSERVATION_SECONDS_MAX` the operating system
@@ -28,7 +28,7 @@ class RecentReads:
         self._reads: OrderedDict[str, tuple[str, Observation]] = OrderedDict()
 
     def find(self, key: str, generation: str) -> Observation | None:
-        """Return the observation of a read of this generation within the window; else None."""
+        """Return the observation of a read or write of this generation within the window; else None."""
         known, seen = self._reads.get(key, ("", None))
         if seen is None or known != generation or seen.age_seconds() > OBSERVATION_SECONDS_MAX:
             return None

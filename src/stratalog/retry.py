@@ -39,9 +39,9 @@ class Retry:
     The budget begins when this object is made, or at ``since``. The rule is from Marc Brooker, “Exponential Backoff And
     Jitter”, AWS Architecture Blog, 2015.
 
-    After a `Conflict` a wait is at most a tenth of the time left, or the first wait if that is longer. So a writer that
-    has waited long tries more often, and new writers cannot starve it. After any other error the waits do not shrink,
-    so a failing store is not called more often.
+    After a `Conflict` a wait is at most a tenth of the time left, or the first wait if that is longer. So a writer
+    tries more often towards the end of its budget. After any other error the waits do not shrink, so a failing store is
+    not called more often.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 The command line, servers, workers, maintenance passes and functions on AWS read the settings, so all use the same
 numbers. A name is a field of `stratalog.LogSettings`, `stratalog.server.ServerLimits`,
 `stratalog.worker.WorkerSettings` or `stratalog.server.Quotas`. A number that is not given keeps the application's
-value.
+value, or without one the default.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def parse_settings(text: str | bytes) -> Settings:
 
 
 def read_settings(source: str) -> Settings:
-    """Return the settings in ``source``: a path or JSON text. An empty text gives no settings. Raises Invalid."""
+    """Return the settings in ``source``: a path or JSON text. For an empty text, set no number. Raises Invalid."""
     text = source.strip()
     if not text:
         return Settings()

@@ -5,22 +5,25 @@ Stores and clients open their own connections with apsw, and share these functio
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import apsw
 
 from stratalog.codec import escaped
-from stratalog.errors import Corrupt, Invalid, StorageFull, StratalogError, Unavailable
-from stratalog.folders import OpenPath, file_errors, sync_path
+from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, StorageFull, StratalogError, Unavailable
+from stratalog.folders import NO_ROOM, OpenPath, file_errors, sync_path
 
 __all__ = [
     "MEMORY",
     "check_path",
     "close_inherited",
+    "commit_error",
     "connected",
     "create_file",
+    "execute_schema",
     "roll_back",
     "sync_commits",
     "sync_log",
@@ -49,17 +52,16 @@ def check_path(path: str) -> None:
     raise Invalid("SQLite needs a path in UTF-8 without a NUL", path=escaped(os.path.abspath(path)))
 
 
-def create_file(path: str, create: Callable[[str], None]) -> None:
+def create_file(path: str, create: Callable[[apsw.Connection], None], vfs: str | None = None) -> None:
     """Create the file at ``path`` if it is missing or empty. Only one process at a time may call this for a path.
 
-    ``create`` writes a whole database to a temporary path. Then this function renames the file. A database that is made
+    ``create`` fills a database at a temporary path. Then this function renames the file. A database that is made
     under its final name can be lost. SQLite undoes the first transaction of a new file by truncating the file. If the
     sync after the truncation fails, and then the power fails during the next try, the file may keep sectors of zeros.
     A file with such sectors is not a database.
 
-    Raises the errors of ``create``, StorageFull, Unavailable. After an error the next call creates the file. Raises
-    Corrupt if the file was moved away or emptied and its write-ahead log is still there: the log may have the last
-    commits.
+    Raises the errors of ``create``, StorageFull, Unavailable. After an error no temporary file remains. Raises Corrupt
+    if the file was moved away or emptied and its write-ahead log is still there: the log may have the last commits.
     """
     path = os.path.realpath(path)
     if os.path.exists(path) and os.path.getsize(path):
@@ -72,28 +74,65 @@ def create_file(path: str, create: Callable[[str], None]) -> None:
         )
     unfinished = path + UNFINISHED
     with file_errors():
-        for left in (unfinished, *(name + suffix for name in (unfinished, path) for suffix in SUFFIXES)):
-            if os.path.exists(left):
-                os.unlink(left)
-    create(unfinished)
-    with file_errors():
-        os.replace(unfinished, path)
-        sync_path(os.path.dirname(path))
+        _remove(unfinished, *_companions(unfinished), *_companions(path))
+    try:
+        with closing(apsw.Connection(unfinished, vfs=vfs)) as connection, _translated(connection):
+            create(connection)
+        with file_errors():
+            os.replace(unfinished, path)
+            sync_path(os.path.dirname(path))
+    except BaseException:
+        with suppress(OSError):
+            _remove(unfinished, *_companions(unfinished))
+        raise
+
+
+def execute_schema(connection: apsw.Connection, schema: str, application_id: int, version: int) -> None:
+    """Create tables and set the file's format in one transaction, so that a crash meanwhile leaves the file unchanged.
+
+    After an error of SQLite, apsw's own context manager would raise the error of its rollback in place of that error.
+    """
+    number = f"PRAGMA application_id = {application_id}; PRAGMA user_version = {version};"
+    try:
+        connection.execute(f"BEGIN; {schema} {number} COMMIT")
+    except BaseException:
+        roll_back(connection)
+        raise
+
+
+def _companions(path: str) -> Iterator[str]:
+    return (path + suffix for suffix in SUFFIXES)
+
+
+def _remove(*paths: str) -> None:
+    for path in paths:
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+@contextmanager
+def _translated(connection: apsw.Connection) -> Iterator[None]:
+    try:
+        yield
+    except apsw.Error as exc:
+        raise translated_error(exc, connection) from exc
 
 
 @contextmanager
 def connected(opened: OpenPath | None, vfs: str | None = None) -> Iterator[apsw.Connection]:
     """Connect to the file, and run the block, which sets up the connection. After an error the connection is closed.
 
-    Without ``opened``, connect to a database in memory. Raises Unavailable if the file was moved, deleted or replaced.
-    Without the flag to create a file, SQLite makes no empty file in place of one that was moved meanwhile.
+    Without ``opened``, connect to a database in memory. Raises Unavailable if the file was moved, deleted or replaced,
+    `translated_error` for an apsw error of the block, and apsw's errors of the connection itself. Without the
+    flag to create a file, SQLite makes no empty file in place of one that was moved meanwhile.
     """
     path = MEMORY if opened is None else opened.path
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
     try:
         if opened is not None:
             opened.check()
-        yield connection
+        with _translated(connection):
+            yield connection
     except BaseException:
         connection.close()
         raise
@@ -115,8 +154,11 @@ def sync_log(connection: apsw.Connection) -> None:
     A process that was killed during a commit may have left the commit unsynced in the log. A checkpoint syncs the log
     before it grows the database. So on a full disk the commits can still be read.
     """
-    with suppress(apsw.FullError):
+    try:
         connection.pragma("wal_checkpoint")
+    except apsw.Error as exc:
+        if not isinstance(translated_error(exc, connection), StorageFull):
+            raise
 
 
 def roll_back(connection: apsw.Connection) -> None:
@@ -142,10 +184,36 @@ def close_inherited(connections: Iterable[apsw.Connection]) -> None:
             connection.close()
 
 
-def translated_error(exc: apsw.Error) -> StratalogError:
-    """Return Stratalog's error for an error of SQLite after which certainly nothing was written."""
-    if isinstance(exc, apsw.FullError):
+def commit_error(exc: apsw.Error, connection: apsw.Connection) -> StratalogError:
+    """Return Stratalog's error for an error of SQLite during a commit of ``connection``.
+
+    SQLite reports a busy or read-only file before it writes anything, and a lack of room before the commit frame is
+    complete: nothing was written. After any other error the commit may be stored.
+    """
+    refused = isinstance(exc, apsw.BusyError | apsw.FullError | apsw.ReadOnlyError)
+    if refused or _write_errno(exc, connection) in (*NO_ROOM, errno.EROFS):
+        return translated_error(exc, connection)
+    return OutcomeUnknown("the transaction's commit failed", reason=str(exc))
+
+
+def translated_error(exc: apsw.Error, connection: apsw.Connection | None = None) -> StratalogError:
+    """Return Stratalog's error for an error of SQLite after which certainly nothing was written.
+
+    Of all reasons for a lack of room, SQLite reports only ENOSPC as full, and not for the file that ends in ``-shm``.
+    """
+    no_room = isinstance(exc, apsw.FullError) or _code(exc) == apsw.SQLITE_IOERR_SHMSIZE
+    if no_room or _write_errno(exc, connection) in NO_ROOM:
         return StorageFull("no disk space for the transaction", reason=str(exc))
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
         return Corrupt("the file is not an intact database", reason=str(exc))
     return Unavailable("the database could not execute the request", reason=str(exc))
+
+
+def _write_errno(exc: apsw.Error, connection: apsw.Connection | None) -> int:
+    """Return the system's number of an error that ended a write of ``connection`` to a file; 0 for another error."""
+    return connection.system_errno if connection is not None and _code(exc) == apsw.SQLITE_IOERR_WRITE else 0
+
+
+def _code(exc: apsw.Error) -> int:
+    """Return SQLite's extended code of an error; 0 for an error that SQLite did not report."""
+    return getattr(exc, "extendedresult", 0)

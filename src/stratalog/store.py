@@ -18,6 +18,7 @@ from stratalog.homes import location_of, open_ports, text_of
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.log import Environment, Log, LogSettings, Upcasters, create_log, delete_log, fork_log, open_log
 from stratalog.log.directory import LOGS, Listing, NameHolder, list_directory, list_organisations, organisations_of
+from stratalog.log.listed_items import Damaged, ignore, raise_damage
 from stratalog.ports.announcements import Announcements
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import Queue
@@ -33,9 +34,9 @@ class Store:
     A store, and every handle made by it, belongs to its process: in a forked child their calls raise Closed.
 
     ``queue`` may be a function that opens the queue. The store calls the function on first use, since many callers need
-    no queue. ``meter`` counts the requests to the ports. ``location`` is the URL of the store without secrets, or
-    the absolute path of its folder; empty for a store made of ports. With ``announcements``, processes send each other
-    hints that a log has new entries.
+    no queue. ``meter`` is the meter of the ports, if they have one. ``location`` is the URL of the store without
+    secrets, or the absolute path of its folder; empty for a store made of ports. With ``announcements``, processes send
+    each other hints that a log has new entries.
     """
 
     def __init__(
@@ -170,21 +171,30 @@ class Store:
         """Return the organisation's records."""
         return Records(self.environment, organisation)
 
-    def organisations(self) -> Iterator[str]:
-        """Yield every organisation that has ever stored something, even if all of it is deleted."""
-        return list_organisations(self.environment.index)
+    def organisations(self, *, damaged: Damaged = ignore) -> Iterator[str]:
+        """Yield every organisation that has ever stored something, even if all of it is deleted.
 
-    def list(self, organisation: str, *, after: str = "") -> Iterator[Listing]:
-        """Yield the organisation's documents and logs in UTF-8 order of the ids, by pages."""
-        return list_directory(self.environment.index, organisation, LOGS, after=after)
+        An organisation whose key is damaged is left out. ``damaged`` is called with an error that names the key.
+        """
+        return list_organisations(self.environment.index, damaged)
 
-    def organisations_of(self, document: str) -> Iterator[NameHolder]:
+    def list(self, organisation: str, *, after: str = "", damaged: Damaged = raise_damage) -> Iterator[Listing]:
+        """Yield the organisation's documents and logs in UTF-8 order of the ids, by pages.
+
+        ``damaged`` is called with the error of each damaged line of the list, which names the line. Without
+        ``damaged``, the list raises this error.
+        """
+        return list_directory(self.environment.index, organisation, LOGS, after=after, damaged=damaged)
+
+    def organisations_of(self, document: str, *, damaged: Damaged = raise_damage) -> Iterator[NameHolder]:
         """Yield the organisations that have a document or log of the name, in order, by pages: usually one read.
+
+        ``damaged`` is called as in `list`.
 
         The method is for operators. A caller that serves a tenant must leave out organisations that the tenant may not
         read.
         """
-        return organisations_of(self.environment.index, document)
+        return organisations_of(self.environment.index, document, damaged)
 
     def close(self) -> None:
         """Wait for background tasks, then release files and connections. Closing twice is harmless.

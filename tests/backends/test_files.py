@@ -43,6 +43,10 @@ class TestFileBlobs(BlobsContract):
         alter_file(self.folder / f"{key}.bin.zst", change)
         return True
 
+    def rename(self, blobs: Blobs, key: str, name: str) -> bool:
+        (self.folder / f"{key}.bin.zst").rename(self.folder / f"{name}.bin.zst")
+        return True
+
 
 def alter_file(path: Path, change: Change) -> None:
     """Change a file and keep its modification time, as damage does."""
@@ -52,6 +56,17 @@ def alter_file(path: Path, change: Change) -> None:
     else:
         path.write_bytes(changed)
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_a_list_names_a_folder_whose_name_is_not_utf8_and_has_the_blobs_of_others(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path, ManualClock())
+    keys = [f"{folder}/{sha256(folder.encode()).hex()}" for folder in ("a", "b", "c")]
+    for key, folder in zip(keys, ("a", "b", "c"), strict=True):
+        blobs.put(key, folder.encode())
+    os.rename(tmp_path / "b", os.fsencode(tmp_path / "b") + b"\xff")
+    named = list[str]()
+    assert [stat.key for stat in blobs.list("", damaged=named.append)] == [keys[0], keys[2]]
+    assert named == [keys[1].replace("b/", "b\\xff/", 1)]
 
 
 class ClockThatWaits(ManualClock):
@@ -138,8 +153,9 @@ def test_a_file_with_the_bytes_of_another_blob_is_corrupt(tmp_path: Path) -> Non
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
-    with _no_room(), pytest.raises(StorageFull):
+    with _no_room(), pytest.raises(StorageFull) as raised:
         blobs.put(KEY, BODY)
+    assert raised.value.details["path"] == str(tmp_path)
     assert blobs.stat(KEY) is None
     assert list((tmp_path / ".new").iterdir()) == []
     blobs.put(KEY, BODY)

@@ -1,5 +1,6 @@
 """The reference backend in memory fulfils the contracts of index, blobs, commits and queue."""
 
+import msgspec
 import pytest
 
 from stratalog.backends.memory import MemoryBlobs, MemoryIndex, MemoryQueue
@@ -39,6 +40,17 @@ class TestMemoryBlobs(BlobsContract):
         if changed is not None:
             blobs._bodies[key] = changed
         return True
+
+    def rename(self, blobs: Blobs, key: str, name: str) -> bool:
+        assert isinstance(blobs, MemoryBlobs)
+        return rename_blob(blobs, key, name)
+
+
+def rename_blob(blobs: MemoryBlobs, key: str, name: str) -> bool:
+    """Replace a blob's key, as damage may do, and return True."""
+    blobs._bodies[name] = blobs._bodies.pop(key)
+    blobs._stats[name] = msgspec.structs.replace(blobs._stats.pop(key), key=name)
+    return True
 
 
 class TestMemoryCommit(CommitContract):

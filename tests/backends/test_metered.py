@@ -18,12 +18,14 @@ from stratalog.codec import compress, encode, sha256
 from stratalog.errors import ConditionFailed
 from stratalog.homes import open_ports
 from stratalog.limits import ITEM_BYTES_MAX
+from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Absent, Attribute, Check, Delete, Equals, Item, Put, item_bytes, small_bytes
 from stratalog.ports.meter import Meter
 from stratalog.testing.blobs_contract import BlobsContract
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.index_contract import IndexContract
 from stratalog.testing.queue_contract import QueueContract
+from tests.backends.test_memory import rename_blob
 from tests.cloud.helpers import check_billed_requests
 
 MB = 1024 * 1024
@@ -37,6 +39,11 @@ class TestMeteredIndex(IndexContract):
 class TestMeteredBlobs(BlobsContract):
     def make(self, clock: Clock) -> MeteredBlobs:
         return MeteredBlobs(MemoryBlobs(clock), Meter())
+
+    def rename(self, blobs: Blobs, key: str, name: str) -> bool:
+        assert isinstance(blobs, MeteredBlobs)
+        assert isinstance(blobs._blobs, MemoryBlobs)
+        return rename_blob(blobs._blobs, key, name)
 
 
 class TestMeteredQueue(QueueContract):

@@ -53,9 +53,11 @@ HASH, OTHER = b"h" * 32, b"o" * 32
 
 COUNT_TO_200 = """
 import sys
+from stratalog.backends import sqlite_connections
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.clock import SystemClock
 from stratalog.ports.index import Absent, Item, Put
+sqlite_connections.BUSY_MS = 120_000  # the other process may stop for some seconds during a transaction
 database = SqliteDatabase(sys.argv[1], SystemClock())
 for n in range(200):
     database.index.commit([Put(Item(sys.argv[2], f"{n:03d}", {}), Absent())])

@@ -60,6 +60,12 @@ class TestSqliteBlobs(BlobsContract):
         alter_file(self.folder / "blobs" / f"{key}.bin.zst", change)
         return True
 
+    def rename(self, blobs: Blobs, key: str, name: str) -> bool:
+        apsw.Connection(str(self.folder / "index.sqlite")).execute(
+            "UPDATE blobs SET key = ? WHERE key = ?", (name, key)
+        )
+        return True
+
 
 class TestSqliteCommit(CommitContract):
     @pytest.fixture(autouse=True)
@@ -121,7 +127,7 @@ def test_putting_over_a_damaged_row_restores_it(tmp_path: Path, damage: str) -> 
 
 
 @pytest.mark.parametrize("key", ["CAST(x'ff' AS TEXT)", "CAST(x'613030ff' AS TEXT)", "CAST(key AS BLOB)"])
-def test_a_list_has_each_blob_but_those_with_a_damaged_key(tmp_path: Path, key: str) -> None:
+def test_a_list_has_each_blob_and_names_those_with_a_damaged_key(tmp_path: Path, key: str) -> None:
     """There are more damaged keys than rows on a page."""
     database, blobs = _open(tmp_path)
     blobs.put(_key(SMALL), SMALL)
@@ -131,8 +137,21 @@ def test_a_list_has_each_blob_but_those_with_a_damaged_key(tmp_path: Path, key: 
     for id in range(PAGE_ROWS + 3):
         connection.execute(f"INSERT INTO blobs SELECT CAST({key} || '{id}' AS {type_}), {1000 + id}, {columns} LIMIT 1")
     for after in ("", min(_key(SMALL), _key(b"other"))):
-        listed = [stat.key for stat in blobs.list("", after=after)]
+        named = set[str]()
+        listed = [stat.key for stat in blobs.list("", after=after, damaged=named.add)]
         assert listed == sorted(each for each in (_key(SMALL), _key(b"other")) if each > after)
+        is_listed_first = type_ == "BLOB" or key == "CAST(x'613030ff' AS TEXT)"
+        assert len(named) == (PAGE_ROWS + 3 if not (after and is_listed_first) else 0)
+
+
+def test_a_list_of_a_folder_names_the_keys_of_the_folder_that_are_bytes_and_no_others(tmp_path: Path) -> None:
+    database, blobs = _open(tmp_path)
+    blobs.put(_key(SMALL), SMALL)
+    apsw.Connection(database.path).execute("UPDATE blobs SET key = CAST(key AS BLOB)")
+    for prefix, names in (("organisation/", {f"{_key(SMALL)} (not text)"}), ("other/", set())):
+        named = set[str]()
+        assert [*blobs.list(prefix, damaged=named.add)] == []
+        assert named == names
 
 
 def test_a_restored_blob_has_the_size_of_its_new_body(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from stratalog.clock import Clock
 from stratalog.log import Environment
 from stratalog.maintenance.damage import DamageList
 from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex
-from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.blobs import Blobs, BlobStat, Damaged, ignore
 from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write
 from stratalog.ports.scratch import Scratch, ScratchBlobs
@@ -35,6 +35,7 @@ from stratalog.testing.index_contract import IndexContract
 from stratalog.testing.queue_contract import QueueContract
 from stratalog.testing.scheduler import Scheduler
 from stratalog.tree.nodes import EMPTY
+from tests.backends.test_memory import rename_blob
 
 Suite = TypeVar("Suite", bound=type)
 OWNER = "acme/plan@1"
@@ -130,7 +131,7 @@ class BackedUpBlobs(BlobsWrapper):
         stat = self._backup().stat(f"{OWNER}/{key}")
         return stat and msgspec.structs.replace(stat, key=key)
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         for stat in self._backup().list(f"{OWNER}/{prefix}", after=f"{OWNER}/{after}"):
             yield msgspec.structs.replace(stat, key=stat.key.removeprefix(f"{OWNER}/"))
 
@@ -161,8 +162,8 @@ class ReadingBlobs(BlobsWrapper):
     def stat(self, key: str) -> BlobStat | None:
         return self._reader.stat(key)
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return self._reader.list(prefix, after=after)
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
+        return self._reader.list(prefix, after=after, damaged=damaged)
 
 
 # These ports do not own the connection below them, so `close` does nothing.
@@ -234,7 +235,11 @@ class TestFaultyIndex(IndexContract):
 @without(CLOSING)
 class TestFaultyBlobs(BlobsContract):
     def make(self, clock: Clock) -> Blobs:
-        return FaultyBlobs(calm_line(), MemoryBlobs(clock))
+        self.backend = MemoryBlobs(clock)
+        return FaultyBlobs(calm_line(), self.backend)
+
+    def rename(self, blobs: Blobs, key: str, name: str) -> bool:
+        return rename_blob(self.backend, key, name)
 
 
 @without(CLOSING)

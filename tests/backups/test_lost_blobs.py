@@ -15,10 +15,10 @@ from stratalog.backups.backup import back_up
 from stratalog.backups.restore import restore_store
 from stratalog.documents.redaction import redact
 from stratalog.errors import Conflict, Corrupt
-from stratalog.keys import COPY_PARTITION
+from stratalog.keys import COPY_PARTITION, entries_partition, number
 from stratalog.maintenance import store_copy
 from stratalog.maintenance.collection import collect
-from stratalog.maintenance.damage import blob_kind
+from stratalog.maintenance.damage import blob_kind, item_key
 from stratalog.maintenance.store_copy import copy_store
 from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
@@ -334,6 +334,12 @@ def is_restored(store: stratalog.Store, source: stratalog.Store) -> bool:
     return answers[0] == answers[1] and not list(store.environment.index.query(COPY_PARTITION))
 
 
+def items_of_lost_bodies(store: stratalog.Store) -> set[str]:
+    """Return the keys of the items that refer to the bodies of `store_with_large_bodies`."""
+    log = store.log("acme", "lost").record.prefix
+    return {item_key(partition, number(1)) for partition in (entries_partition(log, 1), "acme/!record/lost")}
+
+
 def test_a_restoration_names_lost_blobs_and_restores_the_rest(store: stratalog.Store) -> None:
     backups, target = Backups(store.environment.clock), open_inline(settings=SETTINGS)
     lost = store_with_large_bodies(store)
@@ -341,7 +347,8 @@ def test_a_restoration_names_lost_blobs_and_restores_the_rest(store: stratalog.S
         lose(store, key)
     backups.make(store)
     report = restore_store(backups.view(), target, "a")
-    assert [(failure.what, failure.key) for failure in report.failures] == [("acme/lost", key) for key in lost]
+    assert {failure.key for failure in report.failures} == set(lost)
+    assert {failure.what for failure in report.failures} == {"acme/lost", *items_of_lost_bodies(store)}
     assert is_restored(target, store)
 
 
@@ -354,7 +361,7 @@ def test_a_restoration_names_lost_copies_and_restores_the_rest(store: stratalog.
         if any(key in stat.key for key in lost):
             backups.blobs.delete(stat.key, stat.stamp)
     report = restore_store(backups.view(), target, "a")
-    assert {failure.what for failure in report.failures} == {*lost, "acme/lost"}
+    assert {failure.what for failure in report.failures} == {*lost, "acme/lost", *items_of_lost_bodies(store)}
     assert is_restored(target, store)
 
 
@@ -386,8 +393,11 @@ def test_a_copy_names_lost_blobs_and_copies_the_rest(store: stratalog.Store) -> 
     target, lost = open_inline(settings=SETTINGS), store_with_large_bodies(store)
     for key in lost:
         lose(store, key)
-    assert [failure.key for failure in copy_store(store, target).failures] == lost
-    assert is_restored(target, store)
+    failures = copy_store(store, target).failures
+    assert {failure.key for failure in failures} == set(lost)
+    assert {failure.what for failure in failures} == {"acme/lost", *items_of_lost_bodies(store)}
+    assert target.log("acme", "kept").entry(1) == store.log("acme", "kept").entry(1)
+    assert target.records("acme").get("kept") == store.records("acme").get("kept")
 
 
 class Killed(Exception):

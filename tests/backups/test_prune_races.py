@@ -16,7 +16,7 @@ from stratalog.backups.restore import restore_store
 from stratalog.backups.verification import verify_backup
 from stratalog.backups.view import BackupIndex, store_over
 from stratalog.errors import Conflict
-from stratalog.ports.blobs import BlobStat
+from stratalog.ports.blobs import BlobStat, Damaged, ignore
 from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
@@ -40,9 +40,9 @@ class Interrupted(BlobsWrapper):
         self._count()
         return super().get(key)
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         self._count()
-        return super().list(prefix, after=after)
+        return super().list(prefix, after=after, damaged=damaged)
 
     def _count(self) -> None:
         if self.left == 0:

@@ -241,6 +241,16 @@ def test_diff_shows_the_old_and_the_new_value(budget: Run) -> None:
     assert "no differences" in budget("diff", "acme/budget", "2", "3").stderr
 
 
+def test_lists_of_changes_name_the_version_up_to_which_changes_are_forgotten(budget: Run) -> None:
+    assert "forgotten" not in budget("log", "acme/budget").stderr
+    budget("forget", "acme/budget", "--below", "3")
+    forgotten = "the changes up to version 3 are forgotten"
+    assert budget("history", "acme/budget", "cells/C2").stderr.splitlines() == ["no changes of the key", forgotten]
+    assert forgotten in budget("log", "acme/budget").stderr
+    budget("mutate", "acme/budget", "inc", "key=cells/C2", "by=7")
+    assert "forgotten" not in budget("log", "acme/budget", "--after", "3").stderr
+
+
 def test_history_follows_one_key(budget: Run) -> None:
     assert [line["version"] for line in lines(budget("history", "acme/budget", "cells/C2", "--json").stdout)] == [2, 1]
     assert "ada#1 put" in budget("history", "acme/budget", "cells/C2", "--at", "1").stdout
@@ -300,7 +310,8 @@ def test_maintain_uses_a_policy_file_and_the_steps_of_an_application(budget: Run
     assert (found["logs"], found["steps"], found["failures"]) == (1, 1, [])
     assert "conflict" in budget("maintain", "steps:app", code=1).stderr
     head, logs, *_ = budget("maintain", "--dry-run", "--until", "600").stdout.splitlines()
-    assert (head, logs) == ("a dry run changes nothing; a pass would have this result:", "2  logs")
+    expected = "a dry run changes nothing; without steps and measurements a pass would have this result:"
+    assert (head, logs) == (expected, "2  logs")
     (tmp_path / "policy.json").write_text('{"keep": 1}')
     budget("maintain", "--policy", "policy.json", code=2)
 
@@ -458,6 +469,14 @@ def test_a_checkpoint_is_signed_and_proven_later(budget: Run) -> None:
     Path("note").write_text(Path("note").read_text().replace("\n3\n", "\n2\n"))
     budget("verify", "--against", "note", "--key", key, code=2)
     assert "contradicted" in budget("verify", "--against", "note", code=8).stdout
+
+
+def test_lines_are_refused_with_the_checkpoint_of_one_history(budget: Run) -> None:
+    budget("checkpoint-key", "example.com/ledger", "signing.key")
+    Path("note").write_text(budget("checkpoint", "acme/budget", "--key", "signing.key").stdout)
+    Path("list").write_text("")
+    refused = budget("verify", "--against", "note", "--lines", "list", code=2)
+    assert "--lines has no effect with the checkpoint of one history" in refused.stderr
 
 
 def test_a_checkpoint_below_the_floor_is_not_provable(budget: Run) -> None:

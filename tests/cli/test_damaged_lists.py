@@ -11,6 +11,7 @@ import stratalog
 from stratalog.cli import program
 from stratalog.keys import (
     NAME_SORT,
+    ORGANISATIONS_PARTITION,
     directory_partition,
     name_partition,
     names_partition,
@@ -117,3 +118,27 @@ def test_a_list_of_versions_has_the_rows_before_a_damaged_version(run: Run, stor
     damage(UNDECODABLE, record_partition("acme", record_key("plan")), number(2))
     result = run("records", "versions", "acme/plan", code=6)
     assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == ["1"]
+
+
+@pytest.mark.parametrize("lists", ["organisation", "log", "record"])
+def test_a_command_for_the_whole_store_names_a_damaged_key_of_its_lists(
+    run: Run, store: str, lists: str, tmp_path: Path
+) -> None:
+    run("create", "zeta/b")
+    line = directory_put("acme", RECORDS, "b", "", 0).item
+    keys = {
+        "organisation": (ORGANISATIONS_PARTITION, "zeta"),
+        "log": (directory_partition("acme", "logs", 0), "b"),
+        "record": (line.partition, line.sort),
+    }
+    damage(DAMAGED_KEY, *keys[lists])
+    assert "\\xff" in run("verify", "--quick", code=6).stderr
+    assert "\\xff" in run("sweep", code=1).stderr
+    assert "\\xff" in run("maintain", code=1).stderr
+    if lists == "organisation":
+        assert "\\xff" in run("list", code=6).stderr
+        assert "\\xff" in run("usage", code=6).stderr
+        assert "\\xff" in run("collect", code=1).stderr
+    run("checkpoint-key", "example.com/ledger", "signing.key")
+    refused = run("checkpoint", "--all", "--lines", "lines", "--key", "signing.key", code=6)
+    assert "\\xff" in refused.stderr

@@ -11,6 +11,7 @@ import pytest
 import stratalog
 from stratalog.cli.program import DAMAGED
 from stratalog.keys import NAME_SORT, name_partition
+from stratalog.log.listed_items import Damaged
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Delete
 from tests.cli.conftest import Run
@@ -25,10 +26,10 @@ NOT_FOUND = 3
 
 
 def listed_before_a_deletion(
-    list_all: Callable[[stratalog.Store], Iterator[HistoryName]], store: stratalog.Store
+    list_all: Callable[..., Iterator[HistoryName]], store: stratalog.Store, *options: Damaged
 ) -> Iterator[HistoryName]:
     """List the histories of the store, and then delete one of them."""
-    histories = list(list_all(store))
+    histories = list(list_all(store, *options))
     assert len(histories) == 2
     store.delete(store.document("acme", "budget"))
     yield from histories

@@ -85,6 +85,54 @@ def test_a_second_start_and_a_second_close_have_no_effect() -> None:
         client.start()
 
 
+def test_a_stopped_client_sends_nothing_until_it_is_started_again() -> None:
+    document, before = new_document(), set(threading.enumerate())
+    transport = Poked(document)
+    with Client(transport).start() as client:
+        client.mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX)
+        for _ in range(2):
+            client.stop()
+        assert transport.stopped
+        assert set(threading.enumerate()) <= before
+        offline = client.mutate("put", {"key": "k", "value": 2})
+        assert (client["k"], document["k"], offline.status) == (2, 1, "pending")
+        client.sync()
+        assert (document["k"], offline.status) == (2, "applied")
+        client.start()
+        assert client.mutate("put", {"key": "k", "value": 3}).wait(SECONDS_MAX) == "applied"
+
+
+def test_a_client_that_is_stopped_while_it_starts_can_be_started_again() -> None:
+    class StoppedMeanwhile(Poked):
+        def listen(self, on_poke: Callable[[], None]) -> Stop:
+            if not self.stopped:
+                client.stop()
+            return super().listen(on_poke)
+
+    transport = StoppedMeanwhile(new_document())
+    client = Client(transport)
+    with client.start():
+        assert transport.stopped
+        assert client.start().mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX) == "applied"
+
+
+def test_a_stop_just_before_a_sync_cycle_ends_the_thread_without_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "PULL_SECONDS", 3600)
+
+    class StoppedBeforeClear(threading.Event):
+        def clear(self) -> None:
+            stopping.set()
+            self.set()
+            super().clear()
+
+    stopping = threading.Event()
+    running = Background(Failing(), InProcess(), ManualClock())
+    thread = threading.Thread(target=running._run, args=(StoppedBeforeClear(), stopping), daemon=True)
+    thread.start()
+    thread.join(SECONDS_MAX)
+    assert not thread.is_alive()
+
+
 def test_a_client_whose_thread_could_not_be_started_can_be_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -97,6 +145,46 @@ def test_a_client_whose_thread_could_not_be_started_can_be_started_again(monkeyp
                 client.start()
     client.start()
     client.close()
+
+
+def test_several_threads_that_start_a_client_at_once_make_one_thread() -> None:
+    class Counted(Poked):
+        listeners = 0
+
+        def listen(self, on_poke: Callable[[], None]) -> Stop:
+            self.listeners += 1
+            return super().listen(on_poke)
+
+    def start(client: Client) -> None:
+        ready.wait(SECONDS_MAX)
+        client.start()
+
+    ready = threading.Barrier(8)
+    for _ in range(20):
+        transport, before = Counted(new_document()), set(threading.enumerate())
+        with Client(transport) as client:
+            starting = [threading.Thread(target=start, args=(client,)) for _ in range(ready.parties)]
+            for thread in starting:
+                thread.start()
+            for thread in starting:
+                thread.join(SECONDS_MAX)
+        assert transport.listeners == 1
+        assert set(threading.enumerate()) <= before
+
+
+def test_a_client_that_is_closed_just_before_its_thread_is_made_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closing(threading.Event):
+        def __init__(self) -> None:
+            super().__init__()
+            monkeypatch.undo()
+            client.close()
+
+    before = set(threading.enumerate())
+    client = Client(InProcess(new_document()))
+    monkeypatch.setattr(threading, "Event", Closing)
+    with pytest.raises(Closed, match="the client is closed"):
+        client.start()
+    assert set(threading.enumerate()) <= before
 
 
 def test_a_client_that_is_closed_while_it_starts_stops_listening() -> None:

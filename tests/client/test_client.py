@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,6 +144,15 @@ def test_an_unknown_mutator_or_an_argument_that_cannot_be_encoded_is_refused(
     assert client.pending() == []
 
 
+@pytest.mark.parametrize("mutators", [{"add": 5}, [lambda draft, args: None]])
+def test_mutators_that_cannot_be_called_are_refused_and_make_no_file(
+    document: Document, tmp_path: Path, mutators: Any
+) -> None:
+    with pytest.raises(TypeError, match="mutators"):
+        Client(InProcess(document), tmp_path / "client.sqlite", mutators=mutators)
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_a_mutator_that_changes_its_arguments_does_not_change_the_pending_mutation() -> None:
     def greedy(draft: Draft, args: dict[str, object]) -> None:
         draft.put("taken", args.pop("value"))
@@ -275,7 +285,7 @@ def test_a_pending_mutation_whose_mutator_is_gone_is_still_sent(document: Docume
         client.mutate("put", {"key": "a", "value": 1})
     with Client(InProcess(document), path, mutators={"inc": BUILT_IN_MUTATORS["inc"]}) as client:
         (handle,) = client.pending()
-        assert handle.predicted_rejection == "Invalid: no such mutator name='put'"
+        assert handle.predicted_rejection == "Invalid: no such mutator mutator='put' known='inc'"
         client.sync()
         assert (handle.status, client.get("a")) == ("applied", 1)
 

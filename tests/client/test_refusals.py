@@ -210,7 +210,7 @@ def test_a_client_leaves_a_group_that_belongs_to_another_principal(
 
 
 @pytest.mark.parametrize(("faults", "status"), [(["", "", "lost-answer"], "applied"), (["", "lost-answer"], "unknown")])
-def test_a_restarted_client_leaves_the_group_of_another_principal_with_pending_mutations(
+def test_a_restarted_client_with_pending_mutations_leaves_the_group_of_another_principal(
     document: Document, transport: Scripted, tmp_path: Path, faults: list[str], status: str
 ) -> None:
     """The former principal's commit is newer than the client's cookie, so that the first pull is forbidden."""

@@ -1,4 +1,4 @@
-"""One of several processes that append to, read, follow, fork, snapshot and archive one log, and raise its floor.
+"""One of several processes that use one log and its forks: append, read, follow, fork, snapshot, archive, raise floors.
 
 ``python -m tests.cloud.historian TASK``. The process writes each result immediately to a file, as one line. So the
 history survives a kill. Times are readings of the machine's monotonic clock, which all processes share.

@@ -143,7 +143,7 @@ class _Crew:
     """The processes of a history. A new process, which starts without state, replaces each process that ends early.
 
     A kill or the end comes after a number of records, and not after a time. So the speed of the machine has no effect
-    on the length of a history.
+    on the length of a history, nor on the number of kills.
     """
 
     def __init__(self, task: Task, processes: int, records: int, disturb: Callable[[], None] | None = None) -> None:
@@ -167,13 +167,17 @@ class _Crew:
                 time.sleep(0.02)
                 if self._count() > told:
                     told, told_at = self._told.total(), time.monotonic()
-                if told >= self._records:
+                # The kills come before the end, even if this process has run so rarely that both are due.
+                if kill_at < self._records:
+                    if told >= kill_at:
+                        process = self._random.choice(self._running)
+                        process.kill()
+                        process.wait()
+                        if self._disturb is not None:
+                            self._disturb()
+                        kill_at += self._next_kill()
+                elif told >= self._records:
                     Path(self._task.end).touch()
-                elif told >= kill_at and self._running:
-                    self._random.choice(self._running).kill()
-                    if self._disturb is not None:
-                        self._disturb()
-                    kill_at = told + self._next_kill()
                 self._replace_ended()
                 if time.monotonic() > told_at + SILENCE_SECONDS_MAX:
                     raise Violation("progress", "no process made progress, or a process did not end", told=told)

@@ -13,6 +13,7 @@ import pytest
 import stratalog
 from stratalog.testing.clock import ManualClock
 from tests.cli.conftest import Run, run
+from tests.inline_store import open_inline
 from tests.maintenance.growing import SETTINGS, grow, told
 from tests.processes import run as run_process
 
@@ -44,7 +45,7 @@ main()
 def folder(tmp_path: Path) -> Path:
     """A store with a history that includes an archive, a floor, a fork, and a body of two parts."""
     clock = ManualClock(seed=SEED)
-    with stratalog.open(tmp_path / "folder", settings=SETTINGS, clock=clock) as store:
+    with open_inline(tmp_path / "folder", settings=SETTINGS, clock=clock) as store:
         grow(store, Random(SEED), STEPS)
         store.records("acme").put("huge", Random(SEED).randbytes(HUGE))
         counted = store.environment.counters

@@ -1,19 +1,25 @@
-"""Processes use one log in DynamoDB and an object store. Checkers compare the processes' records with the log."""
+"""Processes use one log and its forks in DynamoDB and an object store. Checkers compare their records with the logs."""
 
 from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from stratalog.testing.checkers import Answered, Violation
 from stratalog.testing.emulators import Emulator
-from tests.cloud.historian import MAIN, Forked, Headed, Met, Read, Record, Sent, Was
+from tests.cloud import histories
+from tests.cloud.historian import MAIN, Forked, Headed, Met, Read, Record, Sent, Task, Was
 from tests.cloud.histories import History, Left, judge, run
 
 RECORDS = 500
 PROCESSES = 4
 PLAN = Left(1, {1: "p1.1", 2: "p2.1", 3: "p1.2"})
 FORK = Left(3, {3: "p2.2"}, [(MAIN, 2)])
-SEVERED = Left(3, {3: "p2.2"})
+WITHOUT_ANCESTORS = Left(3, {3: "p2.2"})
+"""The fork after its name record has dropped the ancestors."""
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -22,11 +28,45 @@ def test_the_records_of_processes_agree_with_the_log_despite_faults_and_kills(
 ) -> None:
     """Services throttle, delay and refuse requests, answers are lost, and the test kills processes.
 
-    With an odd seed the log stores states. The floor of such a log rises only to a snapshot.
+    With an odd seed the log has a state, so its floor rises only to a snapshot.
     """
     met = run(aws, bucket, records=RECORDS, processes=PROCESSES, seed=seed)
     for what in ("acknowledged", "entries read", "kills"):
         assert met[what] > 0, what
+
+
+class Process:
+    """A process that ends once the history has its end, or by a kill."""
+
+    def __init__(self, end: Path) -> None:
+        self.returncode: int | None = None
+        self._end = end
+
+    def poll(self) -> int | None:
+        if self.returncode is None and self._end.exists():
+            self.returncode = 0
+        return self.returncode
+
+    def kill(self) -> None:
+        self.returncode = -signal.SIGKILL
+
+    def wait(self) -> None:
+        assert self.returncode is not None
+
+
+@pytest.mark.parametrize("records", [10, RECORDS])
+def test_a_history_has_the_same_kills_however_many_records_are_written_between_two_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
+) -> None:
+    def wait(seconds: float) -> None:
+        with (folder / "p1").open("ab") as file:
+            file.write(b"\n" * records)
+
+    (folder := tmp_path / "records").mkdir()
+    task = Task(folder=str(folder), name="", seed=1, end=str(tmp_path / "end"))
+    monkeypatch.setattr(histories, "time", SimpleNamespace(sleep=wait, monotonic=lambda: 0.0))
+    monkeypatch.setattr(histories._Crew, "_start", lambda crew: Process(tmp_path / "end"))
+    assert histories._Crew(task, PROCESSES, RECORDS).work() == 2
 
 
 def judged(*records: Record, fork: Left = FORK) -> None:
@@ -65,14 +105,14 @@ def test_a_wrong_history_is_detected_by_its_checker(checker: str, records: list[
     assert caught.value.checker == checker
 
 
-def test_a_severed_fork_is_checked_against_the_ancestors_recorded_at_its_creation() -> None:
+def test_a_fork_that_has_dropped_its_ancestors_is_checked_against_those_recorded_at_its_creation() -> None:
     seen = Read("fork", 6, 7, 0, ["p1.1", "p2.1", "p2.2"], whole=True)
-    judged(Forked("fork", [(MAIN, 2)]), seen, fork=SEVERED)
-    judged(seen, fork=SEVERED)
+    judged(Forked("fork", [(MAIN, 2)]), seen, fork=WITHOUT_ANCESTORS)
+    judged(seen, fork=WITHOUT_ANCESTORS)
     with pytest.raises(Violation):
-        judged(Forked("fork", [(MAIN, 1)]), seen, fork=SEVERED)
+        judged(Forked("fork", [(MAIN, 1)]), seen, fork=WITHOUT_ANCESTORS)
     with pytest.raises(Violation):
-        judged(Read("fork", 6, 7, 2, ["p1.2"], whole=True), fork=SEVERED)
+        judged(Read("fork", 6, 7, 2, ["p1.2"], whole=True), fork=WITHOUT_ANCESTORS)
 
 
 @pytest.mark.parametrize("truth", [{1: "p1.1", 3: "p1.2"}, {1: "p1.1", 2: "p1.1"}, {1: "p1.2", 2: "p1.1"}])

@@ -47,6 +47,14 @@ def alter_object(blobs: Blobs, key: str, change: Change) -> bool:
     return True
 
 
+def rename_object(blobs: Blobs, key: str, name: str) -> bool:
+    """Copy the object under a blob's key to ``name``, as another tool might do, and delete the original."""
+    assert isinstance(blobs, ObjectBlobs)
+    obstore.put(blobs._store, name, bytes(obstore.get(blobs._store, key).bytes()), use_multipart=False)
+    obstore.delete(blobs._store, key)
+    return True
+
+
 class TestOnSeaweed(BlobsContract):
     @pytest.fixture(autouse=True)
     def _emulator(self, bucket: Emulator) -> None:
@@ -58,6 +66,9 @@ class TestOnSeaweed(BlobsContract):
 
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
         return alter_object(blobs, key, change)
+
+    def rename(self, blobs: Blobs, key: str, name: str) -> bool:
+        return rename_object(blobs, key, name)
 
     def test_a_stat_has_the_key_the_size_and_the_age(self) -> None:
         check_stat(self.make(ManualClock()))
@@ -106,6 +117,9 @@ class TestOnMinistack(BlobsContract):
 
     def alter(self, blobs: Blobs, key: str, change: Change) -> bool:
         return alter_object(blobs, key, change)
+
+    def rename(self, blobs: Blobs, key: str, name: str) -> bool:
+        return rename_object(blobs, key, name)
 
     def test_a_stat_has_the_key_the_size_and_the_age(self) -> None:
         check_stat(self.make(ManualClock()))

@@ -10,7 +10,7 @@ from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.documents import Document, Rules
 from stratalog.log import Environment, Log, LogSettings, create_log, open_log
 from stratalog.log.tasks import InlineTasks
-from stratalog.ports.blobs import BlobStat
+from stratalog.ports.blobs import BlobStat, Damaged, ignore
 from stratalog.ports.index import NO_BLOBS, Item, Put, Write
 from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
@@ -95,8 +95,8 @@ class RecordingBlobs:
     def stat(self, key: str) -> BlobStat | None:
         return self.backend.stat(key)
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return self.backend.list(prefix, after=after)
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
+        return self.backend.list(prefix, after=after, damaged=damaged)
 
     def delete(self, key: str, stamp: str) -> bool:
         return self.backend.delete(key, stamp)

@@ -13,7 +13,7 @@ import pytest
 
 from stratalog.codec import encode
 from stratalog.documents import Rules
-from stratalog.documents.rejections import UNEXPECTED, list_rejections, write_rejection
+from stratalog.documents.rejections import UNEXPECTED, read_rejection, write_rejection
 from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, Unavailable
 from stratalog.keys import REJECTED_PARTITION
 from stratalog.maintenance.inspection import inspect_store
@@ -165,11 +165,11 @@ def test_a_dead_letter_whose_rejection_was_not_committed_cannot_be_redriven(monk
         with pytest.raises(Unavailable):
             document.apply([WORK])
     assert store.environment.counters[UNEXPECTED] == 0
-    ((letter, rejection),) = list_rejections(store.environment.index)
-    assert rejection.receives == 0
+    (item,) = store.environment.index.query(REJECTED_PARTITION)
+    assert read_rejection(item).receives == 0
     assert [outcome.status for outcome in document.apply([WORK])] == ["applied"]
     with pytest.raises(NotFound):
-        redrive(store, letter)
+        redrive(store, item.sort)
 
 
 def test_a_rejection_is_not_committed_if_its_dead_letter_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,9 @@ def test_a_dead_letter_whose_arguments_do_not_match_its_name_runs_nothing() -> N
     (listed,) = list_letters(store)
     edited = edit_letter(store, listed.id, {"n": 2})
     index = store.environment.index
-    rejection = dict(list_rejections(index))[edited]
+    item = index.get(REJECTED_PARTITION, edited)
+    assert item is not None
+    rejection = read_rejection(item)
     for letter, args in ((edited, encode({"n": 3})), (edited, b""), (listed.id, encode({"n": 3}))):
         write_rejection(index, letter, msgspec.structs.replace(rejection, args=args))
         with pytest.raises(Corrupt):

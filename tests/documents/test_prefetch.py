@@ -1,4 +1,4 @@
-"""A batch of mutations reads the chunks that it needs together: each level of its trees in one round of gets."""
+"""A batch of mutations gets its chunks at the same time: one round of parallel gets for each level of its trees."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ KEYS = 6000
 CLIENTS = 400
 SEED = 3
 TOPMOST = 1
-"""The topmost chunk of the content is the only needed chunk of its level, and too large to be inline."""
+"""The number of gets in the test's own thread: a level that needs only one chunk is not read in parallel.
+
+Only the topmost level of the content is such a level. The topmost chunks of the other trees are inline.
+"""
 
 GROUP = {"group": "team", "owner": "ada"}
 
 
 class WatchedBlobs(MemoryBlobs):
-    """Records the thread of each get of a chunk."""
+    """Records the thread of each get."""
 
     def __init__(self) -> None:
         super().__init__(ManualClock())
@@ -67,7 +70,7 @@ class Place:
         document.snapshot()
 
     def cold(self, gets_max: int) -> Document:
-        """Return the document with an empty cache, whose chunks are loaded ``gets_max`` at a time."""
+        """Open the document with an empty cache. It loads at most ``gets_max`` chunks at a time."""
         self.blobs.threads.clear()
         rules = Rules({**Rules().mutators, "rename": rename, "revive": rename})
         return Document(open_log(self._environment(gets_max), "acme", "plan"), rules)
@@ -91,7 +94,7 @@ def _put(client: str, id: int, key: str, value: Value) -> Mutation:
 
 
 def _arguments(name: str) -> list[dict[str, Any]]:
-    """Return the arguments of mutations of keys far apart. The keys of "revive" were deleted."""
+    """Return the arguments of 20 mutations of random keys. For "revive" the keys are deleted."""
     numbers = random.Random(SEED).sample(range(1, 2000 if name == "revive" else KEYS, 2), 20)
     if name in ("rename", "revive"):
         return [{"number": number - (name == "revive"), "name": "x"} for number in numbers]
@@ -100,7 +103,7 @@ def _arguments(name: str) -> list[dict[str, Any]]:
 
 
 def _gets(place: Place, name: str, gets_max: int) -> tuple[int, int]:
-    """Run a batch with empty caches, without its commit. Return the two numbers of `Place.gets`."""
+    """Run a batch with empty caches and build its commit, but write nothing. Return the numbers of `Place.gets`."""
     document = place.cold(gets_max)
     arguments = _arguments(name)
     batch = [Mutation(client="client-0007", id=2 + step, name=name, args=args) for step, args in enumerate(arguments)]
@@ -128,7 +131,7 @@ def test_the_tombstones_of_absent_keys_are_read_together(place: Place) -> None:
     assert together == (alone[0], TOPMOST)
 
 
-def test_a_chunk_that_cannot_be_read_fails_the_batch_that_needs_it_and_writes_nothing(place: Place) -> None:
+def test_a_batch_that_needs_an_unreadable_chunk_fails_and_writes_nothing(place: Place) -> None:
     document = place.cold(16)
     version = document.version
     keys = [key for key in place.blobs._bodies if "/chunks/" in key]

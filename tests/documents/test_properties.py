@@ -27,7 +27,7 @@ class Fork(msgspec.Struct, frozen=True):
     at: float
 
 
-class Upkeep(msgspec.Struct, frozen=True):
+class Maintenance(msgspec.Struct, frozen=True):
     target: int
     work: str
     at: float
@@ -47,8 +47,8 @@ mutations = st.one_of(
 shares = st.floats(0, 1)
 targets = st.integers(0, 3)
 pushes = st.builds(Push, targets, st.lists(mutations, min_size=1, max_size=3).map(tuple))
-upkeep = st.builds(Upkeep, targets, st.sampled_from(["snapshot", "archive", "free", "reopen"]), shares)
-operations = st.lists(st.one_of(pushes, pushes, pushes, upkeep, st.builds(Fork, targets, shares)), max_size=25)
+maintenance = st.builds(Maintenance, targets, st.sampled_from(["snapshot", "archive", "free", "reopen"]), shares)
+operations = st.lists(st.one_of(pushes, pushes, pushes, maintenance, st.builds(Fork, targets, shares)), max_size=25)
 
 
 class Model:
@@ -59,7 +59,7 @@ class Model:
         self.documents = [self.world.create()]
         self.contents: list[list[Content]] = [[{}]]
 
-    def run(self, operation: Push | Fork | Upkeep) -> None:
+    def run(self, operation: Push | Fork | Maintenance) -> None:
         place = operation.target % len(self.documents)
         document, contents = self.documents[place], self.contents[place]
         if isinstance(operation, Push):
@@ -70,9 +70,9 @@ class Model:
             self.documents.append(document.fork(f"fork{len(self.documents)}", at=at))
             self.contents.append(contents[: at + 1])
         else:
-            self._upkeep(place, operation.work, round(operation.at * (len(contents) - 1)))
+            self._maintain(place, operation.work, round(operation.at * (len(contents) - 1)))
 
-    def _upkeep(self, position: int, work: str, version: int) -> None:
+    def _maintain(self, position: int, work: str, version: int) -> None:
         document = self.documents[position]
         if work == "snapshot":
             document.snapshot(version)
@@ -126,7 +126,7 @@ def check(document: Document, contents: list[Content], source: int, target: int)
 @settings(max_examples=150)
 @given(operations, st.sampled_from([1, 2, 4, 50]), st.sampled_from([1, 2, 5]), shares, shares)
 def test_every_version_history_and_difference_equals_that_of_a_dictionary(
-    steps: list[Push | Fork | Upkeep], interval: int, segment: int, source: float, target: float
+    steps: list[Push | Fork | Maintenance], interval: int, segment: int, source: float, target: float
 ) -> None:
     model = Model(interval, segment)
     for step in steps:

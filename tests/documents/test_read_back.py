@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from stratalog.documents import Document
-from stratalog.documents.read_back import StatePosition, StateReading, read_state_back, require_state
+from stratalog.documents.read_back import read_state_back, require_state
 from stratalog.documents.snapshots import roots_of
 from stratalog.documents.state import Roots
 from stratalog.errors import Corrupt, Unavailable
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.log.snapshots import newest_snapshot
+from stratalog.ports.read_back import BlobReading
 from tests.damage import DAMAGES, FLIP, LOSE, damaged_blob
 from tests.documents.helpers import World, large, put
 
@@ -37,18 +38,18 @@ def roots_at_head(document: Document) -> Roots:
     return roots_of(snapshot)
 
 
-def readings(document: Document, start: StatePosition | None = None) -> Iterator[StateReading]:
-    return read_state_back(document.chunks, document.stored_values, roots_at_head(document), start)
+def readings(document: Document) -> Iterator[BlobReading]:
+    return read_state_back(document.chunks, document.stored_values, roots_at_head(document))
 
 
 def damaged(document: Document) -> dict[str, bool]:
     """Map the key of each damaged blob to whether the blob is missing."""
-    return {damage.key: damage.is_missing for reading in readings(document) for damage in reading.damages}
+    return {damage.key: damage.is_missing for reading in readings(document) if (damage := reading.damage) is not None}
 
 
 def test_reading_a_state_back_reads_each_of_its_blobs_once() -> None:
     world, document = filled()
-    read = [blob.key for reading in readings(document) for blob in reading.blobs if blob.key]
+    read = [reading.key for reading in readings(document) if reading.key]
     assert damaged(document) == {}
     assert len(read) == len(set(read))
     assert set(read) == set(world.blob_keys("/chunks/") + world.blob_keys("/items/"))
@@ -74,22 +75,12 @@ def test_only_damaged_blobs_are_named() -> None:
         assert damaged(document) == {leaves[0]: False, leaves[-1]: True}
 
 
-def test_reading_a_state_back_can_resume_after_any_position() -> None:
-    _, document = filled()
-    whole = list(readings(document))
-    for number, reading in enumerate(whole):
-        again = list(readings(document, reading.position))
-        seen = {blob.key for later in again for blob in later.blobs}
-        assert {blob.key for later in whole[number + 1 :] for blob in later.blobs} <= seen
-        assert len(again) <= len(whole) - number + 2  # the reader reads the path to the position again
-
-
 def test_each_damaged_part_of_a_large_value_is_named() -> None:
     world = World()
     document = world.create()
     document.apply([put("films/long", {"reel": "".join(chr(97 + part) * BODY_PART_BYTES for part in range(3))})])
     document.snapshot()
-    *parts, listing = [blob.key for reading in readings(document) for blob in reading.blobs if "/items/" in blob.key]
+    *parts, listing = [reading.key for reading in readings(document) if "/items/" in reading.key]
     assert len(parts) == 4
     for first, second in combinations(parts, 2):
         with damaged_blob(world.blobs.backend, first, FLIP), damaged_blob(world.blobs.backend, second, LOSE):
@@ -104,7 +95,7 @@ def test_a_state_that_fits_its_snapshot_record_has_no_blob_to_read() -> None:
     document = world.create()
     document.mutate("put", {"key": "a", "value": 1})
     document.snapshot()
-    assert [blob.key for reading in readings(document) for blob in reading.blobs] == ["", "", ""]
+    assert [reading.key for reading in readings(document)] == ["", "", ""]
     assert damaged(document) == {}
 
 

@@ -58,6 +58,16 @@ def test_a_forks_first_snapshot_is_due_an_interval_after_the_fork(after: int, ma
     assert snapshots(fork) == made
 
 
+@pytest.mark.parametrize(("mutations", "made"), [(999, []), (1000, [10])])
+def test_a_snapshot_is_due_after_few_entries_of_many_mutations(mutations: int, made: list[int]) -> None:
+    world, document = grown(0)
+    for _ in range(10):
+        document.apply([inc() for _ in range(mutations)])
+    schedule, _ = scheduled(world, document, interval=500)
+    schedule.begin_if_due()
+    assert snapshots(document) == made
+
+
 def test_the_interval_counts_from_another_processs_snapshot() -> None:
     world, document = grown(INTERVAL)
     schedule, states = scheduled(world, document)

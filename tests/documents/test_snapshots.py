@@ -89,6 +89,18 @@ def test_a_failed_snapshot_does_not_fail_its_commit_and_a_later_commit_takes_the
     assert world.open().get("n") == 5
 
 
+def test_a_state_over_a_newer_snapshot_counts_the_changes_after_it() -> None:
+    document = World(snapshot_entries_interval=100).create()
+    document.apply([put("a", 1), put("b", 1), put("b", 2)])
+    document.snapshot()
+    document.apply([put("c", 1), put("d", 1)])
+    newer = document.state()
+    assert newer.changes == 2
+    base = document.state(1)
+    assert newer.onto(1, base.roots).changes == 2
+    assert newer.onto(2, take_snapshot(document.log, newer).roots).changes == 0
+
+
 def test_an_older_snapshot_never_replaces_a_newer_snapshot() -> None:
     world = World(snapshot_entries_interval=100)
     document = world.create()

@@ -1,4 +1,4 @@
-"""These tests write the files of the guide to a collaborative app to a folder, serve the app and use the app."""
+"""The app of the guide `collaborative-app.md` works: the tests write its files to a folder, and serve and use it."""
 
 from __future__ import annotations
 

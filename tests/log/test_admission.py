@@ -312,7 +312,7 @@ def test_an_older_measurement_does_not_replace_a_newer_one() -> None:
     assert held.documents == 2
 
 
-def test_an_undecodable_usage_record_counts_as_missing_and_can_be_replaced() -> None:
+def test_an_undecodable_measurement_counts_as_missing_and_can_be_replaced() -> None:
     held = Held()
     for attributes in ({"f": 99}, {"f": 1, "c": "x"}, {"f": 1, "c": 1}):
         held.index.commit([Put(Item(usage_partition("acme"), MEASURED_SORT, attributes))])
@@ -320,3 +320,15 @@ def test_an_undecodable_usage_record_counts_as_missing_and_can_be_replaced() -> 
         assert held.documents == 0
         held.measure(documents=1)
         assert load_measurement(held.index, "acme") is not None
+
+
+@pytest.mark.parametrize("name", ["c", "e", "document_clients", "unreadable"])
+def test_a_measurement_with_a_value_of_the_wrong_type_stops_no_write(name: str) -> None:
+    held = Held(Quotas(documents_max=10, document_clients_max=10))
+    held.measure(documents=9)
+    item = held.index.get(usage_partition("acme"), MEASURED_SORT)
+    assert item is not None
+    held.index.commit([Put(Item(item.partition, item.sort, {**item.attributes, name: "x"}))])
+    assert load_measurement(held.index, "acme") is None
+    held.create(2)
+    assert held.admission.usage("acme").ratio == 0.2

@@ -157,7 +157,7 @@ def test_freeing_a_record_reports_the_items_of_each_commit_before_an_error(monke
         records.put("a", body)
     records.prune("a", retain=1)
     clock_of(store.environment).sleep(DUE_SECONDS)
-    monkeypatch.setattr(retention, "COMMIT_WRITES_MAX", 2)
+    monkeypatch.setattr("stratalog.log.retention.COMMIT_WRITES_MAX", 2)
 
     def report(count: int) -> None:
         reported.append(count)

@@ -16,7 +16,7 @@ from stratalog.log import Environment, Event, Log, LogSettings, create_log, open
 from stratalog.log.blob_batch import BlobBatch, BlobsDeferred
 from stratalog.log.bodies import read_body
 from stratalog.maintenance.collection import OLD_SECONDS, collect_family
-from stratalog.ports.blobs import BlobStat
+from stratalog.ports.blobs import BlobStat, Damaged, ignore
 from stratalog.ports.index import Write
 from stratalog.testing.clock import ManualClock
 from tests.log.helpers import ScriptedIndex, unavailable
@@ -46,8 +46,8 @@ class SleepyBlobs:
     def stat(self, key: str) -> BlobStat | None:
         return self.backend.stat(key)
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return self.backend.list(prefix, after=after)
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
+        return self.backend.list(prefix, after=after, damaged=damaged)
 
     def delete(self, key: str, stamp: str) -> bool:
         return self.backend.delete(key, stamp)

@@ -25,9 +25,10 @@ from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.keys import number, parse_number
 from stratalog.log.names import read_name
 from stratalog.log.segments import list_segments, segment_holding
-from stratalog.maintenance.damage import StoredDamage, blob_kind, item_key, item_kind, shape_fault
+from stratalog.maintenance.damage import StoredDamage, blob_kind, item_key, item_kind
 from stratalog.maintenance.inspection import inspect_history, inspect_store, inspected_histories
 from stratalog.maintenance.marks import Marking, Reached
+from stratalog.maintenance.shapes import shape_fault
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.records.floor import read_floor
 from stratalog.records.retention import referenced

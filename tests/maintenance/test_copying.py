@@ -20,8 +20,9 @@ from stratalog.keys import (
     directory_partition,
     entries_partition,
 )
-from stratalog.log import delete_log
+from stratalog.log import Environment, delete_log, open_log
 from stratalog.log.retention import archive_segments
+from stratalog.maintenance import copy_check
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.copy_check import check_copy
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
@@ -564,3 +565,20 @@ def test_a_log_whose_directory_line_is_lost_in_the_source_is_not_swept_in_the_ta
     copy_store(source, target)
     swept(target)
     assert target.document("acme", "plan").get("a/1") == 1
+
+
+def test_a_log_deleted_while_the_stores_are_compared_ends_the_copy_with_a_conflict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, target = (open_inline(settings=SETTINGS, clock=ManualClock()) for _ in range(2))
+    log = source.create_log("acme", "events")
+
+    def delete_and_open(environment: Environment, organisation: str, name: str) -> stratalog.Log:
+        delete_log(log)
+        return open_log(environment, organisation, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(copy_check, "open_log", delete_and_open)
+        with pytest.raises(Conflict, match="was written to during the copy"):
+            copy_store(source, target)
+    assert copy_store(source, target).logs == 0

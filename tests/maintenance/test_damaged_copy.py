@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import apsw
@@ -19,11 +21,20 @@ from stratalog.keys import (
     number,
     segments_partition,
 )
+from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX
+from stratalog.log import bodies
+from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.log.segments import list_segments
-from stratalog.maintenance.damage import SHAPES, item_key, item_kind
+from stratalog.maintenance import copied_references, store_copy
+from stratalog.maintenance.collection import collect
+from stratalog.maintenance.damage import item_key, item_kind
+from stratalog.maintenance.shapes import SHAPES
 from stratalog.maintenance.store_copy import copy_store
+from stratalog.ports.blobs import Blobs
+from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.testing.clock import ManualClock
+from stratalog.tree.nodes import FORMAT, Inner, Leaf, chunk_of
 from tests.inline_store import open_inline
 from tests.maintenance.growing import SETTINGS, told
 
@@ -221,3 +232,176 @@ def test_a_log_that_lost_the_record_of_its_current_segment_is_copied_whole_and_t
     assert [failure.what for failure in copy_store(store, target).failures][:1] == [item_key(*key)]
     assert target.log("acme", "a").head().version == log.head().version
     expect_readable(store, target, set())
+
+
+@pytest.mark.parametrize("folder", ["items", "chunks", "bodies", "app-snapshots", "records"])
+def test_each_copy_names_an_item_whose_blob_is_lost(folder: str) -> None:
+    source, target = (open_inline(settings=SETTINGS, clock=ManualClock()) for _ in range(2))
+    document = source.create("acme", "plan")
+    for count in range(200):
+        document.mutate("put", {"key": f"cells/{count}", "value": f"{count}".zfill(40)})
+    document.mutate("put", {"key": "cells/long", "value": "v" * 40_000})
+    document.snapshot()
+    log, records = source.create_log("acme", "a"), source.records("acme")
+    for count in range(3):
+        body = Random(count).randbytes(20_000)
+        log.append(stratalog.Event("seen", body))
+        records.put("a", body)
+    log.save_snapshot(3, [body])
+    blobs = source.environment.blobs
+    stat = next(stat for stat in blobs.list("acme/") if f"/{folder}/" in stat.key)
+    assert blobs.delete(stat.key, stat.stamp)
+    for _ in range(2):
+        failures = copy_store(source, target).failures
+        assert {failure.key for failure in failures} == {stat.key}
+        assert any(
+            item_kind(Item(*failure.what.split(" "), {})) in ("entry", "snapshot", "record version")
+            for failure in failures
+            if " " in failure.what
+        )
+
+
+def test_a_copy_does_not_name_forgotten_entries_whose_blobs_were_collected() -> None:
+    source, target = (open_inline(settings=SETTINGS, clock=ManualClock()) for _ in range(2))
+    log = source.create_log("acme", "a")
+    for count in range(4 * SETTINGS.segment_entries_target):
+        log.append(stratalog.Event("seen", Random(count).randbytes(20_000)))
+    raise_floor(log, 3 * SETTINGS.segment_entries_target)
+    source.environment.clock.sleep(OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1)
+    assert collect(source.environment, "acme").garbage
+    assert log.environment.index.get(entries_partition(log.record.prefix, 1), number(1)) is not None
+    assert copy_store(source, target).failures == ()
+
+
+class CountedBlobs(BlobsWrapper):
+    """Blobs that count the gets of each key."""
+
+    def __init__(self, blobs: Blobs, gets: Counter[str]) -> None:
+        super().__init__(blobs)
+        self._gets = gets
+
+    def get(self, key: str) -> bytes:
+        self._gets[key] += 1
+        return super().get(key)
+
+
+def test_a_copy_reads_each_blob_once_and_a_repeated_copy_reads_only_new_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_copy, "check_copy", lambda *stores, **options: (0, 0))
+    source, target = (open_inline(settings=SETTINGS, clock=ManualClock()) for _ in range(2))
+    document = source.create("acme", "plan")
+    for count in range(300):
+        document.mutate("put", {"key": f"cells/{count}", "value": f"{count}".zfill(40)})
+    document.mutate("put", {"key": "cells/long", "value": "v" * 40_000})
+    document.snapshot()
+    log = source.create_log("acme", "a")
+    for count in range(2 * SETTINGS.segment_entries_target):
+        log.append(stratalog.Event("seen", Random(count).randbytes(20_000)))
+    archive_segments(log)
+    source.records("acme").put("a", Random(1).randbytes(20_000))
+    blobs, gets = source.environment.blobs, Counter[str]()
+    for store in (source, target):
+        store.environment.blobs = CountedBlobs(store.environment.blobs, gets)
+    assert copy_store(source, target).failures == ()
+    keys = [stat.key for stat in blobs.list("")]
+    assert {key.rpartition("/")[0].rpartition("/")[2] for key in keys} == {"archive", "bodies", "cells", "chunks"}
+    assert gets == Counter(keys)
+    source.environment.blobs = blobs
+    document.mutate("put", {"key": "cells/1", "value": "new"})
+    document.snapshot()
+    source.environment.blobs = CountedBlobs(blobs, gets)
+    gets.clear()
+    assert copy_store(source, target).failures == ()
+    new = Counter(stat.key for stat in blobs.list("")) - Counter(keys)
+    assert new
+    assert gets == new
+
+
+def test_a_copy_does_not_name_garbage_that_refers_to_collected_blobs() -> None:
+    source, target = (open_inline(settings=SETTINGS, clock=ManualClock()) for _ in range(2))
+    document = source.create("acme", "plan")
+    for count in range(200):
+        document.mutate("put", {"key": f"cells/{count}", "value": f"{count}".zfill(40)})
+    child = chunk_of(Leaf(FORMAT, 0, ("cells/1",), (b"value",), (1,)))
+    garbage = chunk_of(Inner(FORMAT, 1, ("cells/1",), (child.address,), (child.digest,), (child.count,)))
+    source.environment.blobs.put(f"{document.log.record.owner}/chunks/{garbage.address.hex()}", garbage.body)
+    assert copy_store(source, target).failures == ()
+
+
+def test_a_copy_does_not_name_a_forgotten_version_of_a_record_whose_body_is_gone() -> None:
+    source, target = (open_inline(settings=SETTINGS, clock=ManualClock()) for _ in range(2))
+    records, blobs = source.records("acme"), source.environment.blobs
+    records.put("a", Random(1).randbytes(20_000))
+    (stat,) = blobs.list("acme/")
+    records.put("a", Random(2).randbytes(20_000))
+    records.prune("a", retain=1)
+    assert blobs.delete(stat.key, stat.stamp)
+    assert copy_store(source, target).failures == ()
+
+
+def test_an_item_whose_blob_is_lost_is_named_if_the_record_of_its_segment_is_damaged_too(
+    folder: tuple[stratalog.Store, Rows],
+) -> None:
+    store, rows = folder
+    target = open_inline(settings=SETTINGS, clock=ManualClock())
+    log, blobs = store.create_log("acme", "large"), store.environment.blobs
+    before = {stat.key for stat in blobs.list("")}
+    for count in range(SETTINGS.segment_entries_target):
+        log.append(stratalog.Event("seen", Random(count).randbytes(20_000)))
+    lost = next(stat for stat in blobs.list("") if stat.key not in before)
+    assert blobs.delete(lost.key, lost.stamp)
+    log.append(stratalog.Event("seen", "in the next segment"))
+    partition = segments_partition(log.record.prefix)
+    rows.put(partition, number(1), b"\xff")
+    failures = copy_store(store, target).failures
+    assert lost.key in {failure.key for failure in failures}
+    assert target.log("acme", "a").head().version == store.log("acme", "a").head().version
+
+
+def test_an_item_is_named_although_a_forgotten_item_refers_to_the_same_lost_blob() -> None:
+    source, target = (open_inline(settings=SETTINGS, clock=ManualClock()) for _ in range(2))
+    log, records, body = source.create_log("acme", "a"), source.records("acme"), Random(1).randbytes(20_000)
+    for same in (True, False, False, False, False, True):
+        log.append(stratalog.Event("seen", body if same else "other"))
+        records.put("a", body if same else b"other")
+    raise_floor(log, SETTINGS.segment_entries_target)
+    records.prune("a", retain=1)
+    lost = list(source.environment.blobs.list(""))
+    for stat in lost:
+        assert source.environment.blobs.delete(stat.key, stat.stamp)
+    failures = copy_store(source, target).failures
+    assert {failure.key for failure in failures if " " in failure.what} == {stat.key for stat in lost}
+
+
+@pytest.mark.parametrize("folder", ["cells", "bodies", "record"])
+def test_each_copy_names_an_item_whose_body_lost_one_of_its_parts(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "BODY_PART_BYTES", 10_000)
+    source, target = (open_inline(settings=SETTINGS, clock=ManualClock()) for _ in range(2))
+    body = Random(1).randbytes(35_000)
+    if folder == "record":
+        source.records("acme").put("a", body)
+    elif folder == "bodies":
+        source.create_log("acme", "a").append(stratalog.Event("seen", body))
+    else:
+        source.create("acme", "plan").put("cells/long", body)
+    blobs = source.environment.blobs
+    lost = next(stat for stat in blobs.list("acme/") if len(blobs.get(stat.key)) == 10_000)
+    assert blobs.delete(lost.key, lost.stamp)
+    for _ in range(2):
+        failures = copy_store(source, target).failures
+        assert lost.key in {failure.key for failure in failures if " " in failure.what}
+
+
+def test_a_copy_that_forgets_references_meanwhile_names_the_same_lost_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copied_references, "BACKUP_BLOBS_REMEMBERED_MAX", 2)
+    source, target = (open_inline(settings=SETTINGS, clock=ManualClock()) for _ in range(2))
+    document, blobs = source.create("acme", "plan"), source.environment.blobs
+    for count in range(500):
+        document.put(f"cells/{count}", f"{count}".zfill(9000 if count % 50 == 0 else 40))
+    document.snapshot()
+    assert copy_store(source, open_inline(settings=SETTINGS, clock=ManualClock())).failures == ()
+    lost = [next(stat for stat in blobs.list("acme/") if f"/{folder}/" in stat.key) for folder in ("cells", "chunks")]
+    for stat in lost:
+        assert blobs.delete(stat.key, stat.stamp)
+    for _ in range(2):
+        failures = copy_store(source, target).failures
+        assert {failure.key for failure in failures if " " in failure.what} == {stat.key for stat in lost}

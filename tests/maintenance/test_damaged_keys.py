@@ -1,8 +1,9 @@
-"""An item whose key is not a version, or not the prefix of a log, is damage. It stops no verification and no backup."""
+"""An item whose key is not a version, a prefix of a log or both, is damage. It stops no verification and no backup."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 
@@ -11,6 +12,7 @@ from stratalog.errors import Corrupt
 from stratalog.keys import (
     entries_partition,
     family_partition,
+    forks_partition,
     number,
     parse_number,
     record_key,
@@ -43,9 +45,11 @@ PARTITIONS: dict[str, Callable[[stratalog.Store], str]] = {
     "entry": lambda store: entries_partition(plan_prefix(store), current_segment(store)),
     "segment": lambda store: segments_partition(plan_prefix(store)),
     "snapshot": lambda store: snapshots_partition(plan_prefix(store)),
+    "pin": lambda store: forks_partition(store.document("acme", "plan").fork("draft").log.record.lineage[0].prefix),
     "family": lambda store: family_partition(plan_prefix(store)),
     "record": lambda store: record_partition("acme", record_key("r")),
 }
+IMPOSSIBLE = [*product(PARTITIONS, NO_VERSIONS), ("pin", f"{number(7)} draft")]
 
 
 def damaged_store(partition: str, sort: str) -> tuple[stratalog.Store, str]:
@@ -61,8 +65,7 @@ def damaged_store(partition: str, sort: str) -> tuple[stratalog.Store, str]:
     return store, f"{found} {sort}"
 
 
-@pytest.mark.parametrize("sort", NO_VERSIONS)
-@pytest.mark.parametrize("partition", [*PARTITIONS])
+@pytest.mark.parametrize(("partition", "sort"), IMPOSSIBLE)
 def test_an_item_with_an_impossible_key_is_damage_and_ends_no_verification(partition: str, sort: str) -> None:
     store, key = damaged_store(partition, sort)
     histories = list(list_histories(store))
@@ -73,8 +76,7 @@ def test_an_item_with_an_impossible_key_is_damage_and_ends_no_verification(parti
         verify_history(store, history)
 
 
-@pytest.mark.parametrize("sort", NO_VERSIONS)
-@pytest.mark.parametrize("partition", [*PARTITIONS])
+@pytest.mark.parametrize(("partition", "sort"), IMPOSSIBLE)
 def test_an_item_with_an_impossible_key_ends_no_backup(partition: str, sort: str) -> None:
     store, _ = damaged_store(partition, sort)
     backups = Backups(store.environment.clock)

@@ -40,9 +40,10 @@ from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import put_snapshot
 from stratalog.log.sweep import sweep_deleted
 from stratalog.log.verification import verify_log
-from stratalog.maintenance.damage import SHAPES, DamageList, StoredDamage, item_key, shape_fault
+from stratalog.maintenance.damage import DamageList, StoredDamage, item_key
 from stratalog.maintenance.inspection import HistoryInspection, inspect_history, inspected_histories, look
 from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex
+from stratalog.maintenance.shapes import SHAPES, shape_fault
 from stratalog.maintenance.verification import HistoryName, HistoryReport, verify_history
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.ports.scratch import Scratch

@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
 from typing import Any
 
+import apsw
 import pytest
 
 import stratalog
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.clock import Clock
 from stratalog.codec import sha256
-from stratalog.errors import Closed, Corrupt, Invalid, Unavailable, VersionForgotten
-from stratalog.keys import MARK_SORT, deleted_partition, directory_partition, uploads_partition, waiting_partition
+from stratalog.errors import Closed, Corrupt, Invalid, NotFound, Unavailable, VersionForgotten
+from stratalog.keys import (
+    MARK_SORT,
+    deleted_partition,
+    directory_partition,
+    entries_partition,
+    forks_partition,
+    record_key,
+    record_partition,
+    uploads_partition,
+    waiting_partition,
+)
+from stratalog.keys import number as fixed
 from stratalog.limits import GRACE_SECONDS, OBSERVATION_SECONDS_MAX, RECORD_UPLOAD_SECONDS_MAX
-from stratalog.log import Environment, Event, delete_log
+from stratalog.log import Environment, Event, Log, delete_log
+from stratalog.log.bodies import decode_body_ref
 from stratalog.log.directory import directory_put, organisation_put
+from stratalog.log.head import Head
 from stratalog.log.retention import archive_segments, free_segments, raise_floor
 from stratalog.log.segments import list_segments
 from stratalog.log.snapshots import list_snapshots
 from stratalog.log.tasks import InlineTasks
 from stratalog.maintenance import log_pass
+from stratalog.maintenance.collection import collect
+from stratalog.maintenance.damage import item_key
+from stratalog.maintenance.inspection import inspect_history
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy, read_policy
 from stratalog.maintenance.store_pass import MaintenanceReport, maintain
+from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Index, Item, Put
 from stratalog.records.content import body_prefix
 from stratalog.records.retention import remove_waiting_mark
@@ -42,9 +64,9 @@ def store() -> stratalog.Store:
     return a_store()
 
 
-def a_store(clock: Clock | None = None, **settings: int) -> stratalog.Store:
+def a_store(clock: Clock | None = None, url: str | Path = "memory:", **settings: int) -> stratalog.Store:
     tuned = {"segment_entries_target": 4, "snapshot_entries_interval": 3, "body_inline_bytes_max": 100, **settings}
-    opened = stratalog.open("memory:", clock=clock or ManualClock(), settings=stratalog.LogSettings(**tuned))
+    opened = stratalog.open(url, clock=clock or ManualClock(), settings=stratalog.LogSettings(**tuned))
     # Write snapshots immediately, since a background thread may finish a snapshot during a test's checks.
     opened.environment.background = InlineTasks()
     return opened
@@ -193,6 +215,89 @@ def test_the_floor_does_not_rise_above_a_fork_point(store: stratalog.Store) -> N
     maintain(store, MaintenancePolicy(documents=RetentionPolicy(retain_segments=1)))
     assert document.log.floor() == 2
     assert fork.get("notes/a") == "1 "
+
+
+def test_the_floor_does_not_rise_above_the_oldest_version_that_the_application_needs(store: stratalog.Store) -> None:
+    needed = {"budget": 5}
+    store.rules = stratalog.Rules(oldest_needed=lambda document: needed.get(document.name, document.version))
+    document, other = store.create("acme", "budget"), store.create("acme", "other")
+    fill(document, 14)
+    fill(other, 14)
+    policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=1))
+    assert maintain(store, policy, dry_run=True).floors == 2
+    assert maintain(store, policy).floors == 2
+    assert document.log.floor() == 5
+    assert other.log.floor() > 5
+    assert document.forget_below(9) == 5
+    with pytest.raises(NotFound):
+        document.forget_below(100)
+    with pytest.raises(Invalid):
+        document.forget_below("9")  # type: ignore[arg-type]
+    needed["budget"] = 2
+    assert maintain(store, policy, dry_run=True).floors == 0
+    assert document.forget_below(9) == 5
+
+
+def test_a_version_committed_while_the_floor_rises_is_not_forgotten(
+    store: stratalog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.rules = stratalog.Rules(oldest_needed=lambda document: 5)
+    document, writer = store.create("acme", "budget"), store.document("acme", "budget")
+    fill(document, 14)
+    after = document.version
+    read = Log.head
+
+    def head_before_a_commit(log: Log) -> Head:
+        monkeypatch.setattr(Log, "head", read)
+        head = read(log)
+        fill(writer, 2)
+        return head
+
+    monkeypatch.setattr(Log, "head", head_before_a_commit)
+    with pytest.raises(NotFound):
+        document.forget_below(after + 1)
+    assert document.forget_below(after + 1) == 5
+
+
+def test_the_application_is_not_asked_for_a_version_if_the_floor_cannot_rise(store: stratalog.Store) -> None:
+    asked: list[str] = []
+
+    def oldest_needed(document: stratalog.Document) -> int:
+        asked.append(document.name)
+        return document.version
+
+    store.rules = stratalog.Rules(oldest_needed=oldest_needed)
+    fill(store.create("acme", "budget"), 14)
+    policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=1))
+    maintain(store, policy)
+    asked.clear()
+    maintain(store, policy)
+    assert asked == []
+
+
+def test_an_application_that_needs_a_number_of_versions_may_return_a_negative_version(store: stratalog.Store) -> None:
+    store.rules = stratalog.Rules(oldest_needed=lambda document: document.version - 10)
+    document = store.create("acme", "budget")
+    fill(document, 2)
+    assert document.forget_below(2) == 0
+    fill(document, 12)
+    assert document.forget_below(14) == 4
+
+
+def test_a_wrong_result_of_oldest_needed_is_named(store: stratalog.Store) -> None:
+    def oldest_needed(document: stratalog.Document) -> Any:
+        """Returns nothing, as a function without a `return` on one of its paths."""
+
+    store.rules = stratalog.Rules(oldest_needed=oldest_needed)
+    document = store.create("acme", "budget")
+    fill(document, 14)
+    with pytest.raises(TypeError, match="the result of oldest_needed must be of type int, not NoneType"):
+        document.forget_below(9)
+    with pytest.raises(Invalid):
+        document.forget_below("9")  # type: ignore[arg-type]
+    report = maintain(store, MaintenancePolicy(documents=RetentionPolicy(retain_segments=1)))
+    assert [failure.what for failure in report.failures] == ["acme/budget"]
+    assert document.log.floor() == 0
 
 
 def test_segments_that_ended_long_ago_are_archived_and_stay_readable(store: stratalog.Store) -> None:
@@ -450,6 +555,136 @@ def test_a_damaged_snapshot_of_a_log_neither_hides_a_raised_floor_nor_stops_the_
     assert (found.floors, found.freed_segments) == (0, 2)
 
 
+def test_damage_of_the_latest_body_of_a_record_does_not_stop_the_freeing_of_forgotten_versions(
+    store: stratalog.Store,
+) -> None:
+    records, policy = store.records("acme"), MaintenancePolicy(retain_record_versions=1, scrub_days=None)
+    for number in range(4):
+        records.put("invoice", f"{number} {LONG * 20}".encode())
+    maintain(store, policy)
+    records.put("invoice", f"4 {LONG * 20}".encode())
+    pass_grace(store)
+    blobs = blobs_of(store)
+    (key,) = (stat.key for stat in blobs.list("") if blobs.get(stat.key).startswith(b"4 "))
+    with damaged_blob(blobs, key, "delete"):
+        report = maintain(store, policy)
+    assert [failure.what for failure in report.failures] == ["acme/records/invoice"]
+    assert (report.pruned_records, report.freed_record_versions) == (0, 3)
+
+
+def test_damaged_items_below_a_floor_are_freed_with_the_others(tmp_path: Path) -> None:
+    with a_store(url=tmp_path) as store:
+        log, records = store.create_log("acme", "events"), store.records("acme")
+        for count in range(20):
+            log.append(Event("noted", count))
+            records.put("invoice", f"{count}".encode())
+        policy = MaintenancePolicy(
+            logs=RetentionPolicy(retain_segments=1), retain_record_versions=1, collect_hours=0, scrub_days=None
+        )
+        assert maintain(store, policy).failures == ()
+        database = apsw.Connection(str(tmp_path / "index.sqlite"))
+        rows = [(entries_partition(log.record.prefix, 1), fixed(2))]
+        rows += [(record_partition("acme", record_key("invoice")), fixed(2))]
+        for row in rows:
+            database.execute("UPDATE items SET body = x'c1' WHERE partition = ? AND sort = ?", row)
+            assert database.changes() == 1
+        pass_grace(store)
+        report = maintain(store, policy)
+        assert report.failures == ()
+        assert (report.freed_segments, report.freed_record_versions) == (4, 19)
+        for row in rows:
+            assert store.environment.index.get(*row) is None
+
+
+EVENTS = HistoryName("log", "acme", "events")
+
+
+@contextmanager
+def partly_forgotten_segment(path: Path, damaged: int) -> Iterator[tuple[stratalog.Store, stratalog.Log, str]]:
+    """Yield a log with a segment of the versions 5 to 8 and the floor 6, and the key of its entry ``damaged``."""
+    with a_store(url=path) as store:
+        log = store.create_log("acme", "events")
+        for count in range(10):
+            log.append(Event("noted", Random(count).randbytes(300)))
+        assert raise_floor(log, 6) == 6
+        assert inspect_history(store, EVENTS).damages == ()
+        pass_grace(store)
+        row = entries_partition(log.record.prefix, 5), fixed(damaged)
+        database = apsw.Connection(str(path / "index.sqlite"))
+        database.execute("UPDATE items SET body = x'c1' WHERE partition = ? AND sort = ?", row)
+        assert database.changes() == 1
+        yield store, log, item_key(*row)
+
+
+def test_a_forgotten_entry_that_cannot_be_decoded_is_named_and_does_not_stop_a_collection(tmp_path: Path) -> None:
+    with partly_forgotten_segment(tmp_path, damaged=6) as (store, log, key):
+        report = collect(store.environment, "acme")
+        assert (len(report.garbage), report.failures) == (5, ())
+        assert len([*log.read(6)]) == 4
+        assert [damage.key for damage in inspect_history(store, EVENTS).damages] == [key]
+
+
+def test_a_forgotten_entry_whose_body_is_lost_does_not_stop_a_collection(store: stratalog.Store) -> None:
+    log = store.create_log("acme", "events")
+    for count in range(10):
+        log.append(Event("noted", Random(count).randbytes(300)))
+    body = log.environment.index.get(entries_partition(log.record.prefix, 5), fixed(5))
+    assert body is not None
+    raise_floor(log, 6)
+    pass_grace(store)
+    key = f"{log.record.owner}/bodies/{decode_body_ref(body.attributes['x']).address.hex()}"
+    with damaged_blob(blobs_of(store), key, "lose"):
+        report = collect(store.environment, "acme")
+    assert (len(report.garbage), report.failures) == (4, ())
+
+
+def test_a_kept_entry_that_cannot_be_decoded_stops_the_collection_of_its_log(tmp_path: Path) -> None:
+    with partly_forgotten_segment(tmp_path, damaged=8) as (store, _, key):
+        report = collect(store.environment, "acme")
+        assert (report.garbage, [failure.code for failure in report.failures]) == ((), [Corrupt.code])
+        assert [damage.key for damage in inspect_history(store, EVENTS).damages] == [key]
+
+
+@pytest.mark.parametrize("sort", ["CAST(x'b0' || substr(sort, 2) AS TEXT)", "CAST(sort AS BLOB)"])
+def test_a_floor_does_not_rise_while_the_key_of_a_fork_s_pin_is_damaged(tmp_path: Path, sort: str) -> None:
+    """The damaged key sorts after that of a later pin."""
+    with a_store(url=tmp_path) as store:
+        document = store.create("acme", "plan")
+        fill(document, 20)
+        early = document.fork("early", at=3)
+        document.fork("late", at=18)
+        apsw.Connection(str(tmp_path / "index.sqlite")).execute(
+            f"UPDATE items SET sort = {sort} WHERE partition = ? AND sort LIKE '%early%'",
+            (forks_partition(document.log.record.prefix),),
+        )
+        policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=1, archive_days=0))
+        report = maintain(store, policy)
+        assert [failure.what for failure in report.failures] == ["acme/plan"]
+        assert document.log.floor() == 0
+        assert report.archived_segments > 0, "the damage stops no later step"
+        assert early.at(3).get("notes/a")
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_damage_of_a_pin_stops_neither_archiving_nor_freeing(tmp_path: Path, dry_run: bool) -> None:
+    with a_store(url=tmp_path) as store:
+        document = store.create("acme", "plan")
+        fill(document, 12)
+        pass_days(store, 8)
+        document.fork("other", at=3)
+        document.archive(4)
+        pass_grace(store)
+        apsw.Connection(str(tmp_path / "index.sqlite")).execute(
+            "UPDATE items SET sort = CAST(sort AS BLOB) WHERE partition = ?",
+            (forks_partition(document.log.record.prefix),),
+        )
+        policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=1, archive_days=7))
+        report = maintain(store, policy, dry_run=dry_run)
+        assert [failure.what for failure in report.failures] == ["acme/plan"]
+        assert report.archived_segments > 0
+        assert report.freed_segments == 1
+
+
 def test_a_floor_of_a_fork_that_rose_only_with_its_ancestor_is_not_counted(store: stratalog.Store) -> None:
     log, policy = a_log(store, "sheet", 2), MaintenancePolicy(logs=RetentionPolicy(retain_segments=1), scrub_days=None)
     log.save_snapshot(2, [b"the state of version 2"])
@@ -502,6 +737,7 @@ def test_each_application_step_runs_once_in_a_pass_even_if_an_earlier_step_fails
     assert called == ["fails", "goes on"]
     assert found.steps == 1
     assert [(failure.code, failure.reason) for failure in found.failures] == [("error", "a bug")]
+    assert [failure.what for failure in found.failures] == ["step 1 of the application"]
     maintain(store, steps=[fails], dry_run=True)
     assert called == ["fails", "goes on"]
 
@@ -746,7 +982,7 @@ def test_a_damaged_deletion_or_upload_item_does_not_stop_other_sweeps(
     store.environment.clock.sleep(3 * RECORD_UPLOAD_SECONDS_MAX)
     report = maintain(store, MaintenancePolicy())
     [failure] = report.failures
-    assert (failure.what, failure.code) == ("acme, deleted logs and aborted uploads", "corrupt")
+    assert (failure.what, failure.code) == ("acme, deleted logs and abandoned uploads", "corrupt")
     assert report.deleted_logs == 1
     assert [item.sort for item in index.query(deleted_partition("acme"))] == prefixes[:1]
     assert [item.sort for item in index.query(uploads_partition("acme"))] == ["a/upload"]

@@ -1,8 +1,9 @@
 """The commands that test a changed module, the most specific tests first.
 
-If a few test files import the module or have its name, the first command runs these files. The next command runs the
-tests of the module's package. The next commands run random tests, and the last command runs the tests of behaviour. A
-command that fails, hangs or exhausts its memory has noticed the change. The campaign then skips the remaining commands.
+If at most `FILES_FIRST_MAX` test files import the module or have its name, the first command runs these files. The next
+command runs the tests of the module's package. The next commands run random tests, and the last command runs the tests
+of behaviour. A command that fails, hangs or exhausts its memory has noticed the change. The campaign then skips the
+remaining commands.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PARTS = {
 
 FOLDERS = "backends cli client documents log maintenance records server tampering tree"
 BEHAVIOUR = (*(f"tests/{name}" for name in FOLDERS.split()), "tests/test_bad_input.py", "tests/test_store.py")
-"""The tests that run last. Tests of the source text are left out, because each of them would notice any change."""
+"""The tests that run last. Tests of the source text are left out, since a change without an effect may fail them."""
 
 FILES_FIRST_MAX = 12
 SEEDS = 400

@@ -74,6 +74,11 @@ class TestPostgresBlobs(OnPostgres, BlobsContract):
                     cursor.execute("UPDATE blobs SET body = %s WHERE key = %s", (changed, key.encode()))
         return bool(rows)
 
+    def rename(self, blobs: Blobs, key: str, name: str) -> bool:
+        with closing(self.store._connections.connect()) as connection:
+            connection.execute("UPDATE blobs SET key = %s WHERE key = %s", (name.encode(), key.encode()))
+        return True
+
 
 class TestPostgresCommit(OnPostgres, CommitContract):
     def make(self, clock: Clock) -> tuple[Index, Blobs]:

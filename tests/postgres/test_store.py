@@ -22,10 +22,12 @@ from stratalog.backends.postgres import PostgresStore
 from stratalog.backends.postgres_address import parse_address
 from stratalog.backends.postgres_connections import PostgresConnections
 from stratalog.clock import SystemClock
+from stratalog.codec import sha256
 from stratalog.errors import Closed, ConditionFailed, Invalid, OutcomeUnknown, Unavailable, Unsupported
 from stratalog.homes import make_store
 from stratalog.limits import POSTGRES_CONNECTIONS_MAX
 from stratalog.log import LogSettings
+from stratalog.log.listed_items import list_items
 from stratalog.ports.index import Absent, Check, Delete, Equals, Item, Put, Write
 from stratalog.protocol import Mutation
 from stratalog.testing.emulators import reserved_ports
@@ -43,7 +45,9 @@ HASH, OTHER = b"h" * 32, b"o" * 32
 
 
 @pytest.fixture
-def store(postgres: str) -> Iterator[PostgresStore]:
+def store(postgres: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
+    """A store whose commits wait longer than usual for a lock that a test holds until all its threads wait."""
+    monkeypatch.setitem(postgres_connections.SETTINGS, "lock_timeout", "50s")
     store = PostgresStore(parse_address(postgres), SystemClock())
     store.create()
     yield store
@@ -423,6 +427,26 @@ def test_a_commit_that_waits_for_a_lock_has_inserted_no_row(store: PostgresStore
             running.result(SECONDS_MAX)
 
 
+@pytest.mark.parametrize("expected", [HASH, OTHER])
+def test_an_insert_of_several_rows_checks_the_entry_that_the_transaction_before_it_has_written(
+    store: PostgresStore, connection: Any, expected: bytes
+) -> None:
+    """The other session changes the hash of entry p/1 from `HASH` to `OTHER`."""
+    store.index.commit([Put(Item("p", "1", {"h": HASH})), Put(Item("q", "1", {"h": OTHER}))])
+    puts = [Put(Item("p", sort, {}), Absent()) for sort in ("2", "3")]
+    with ThreadPoolExecutor(1) as pool:
+        connection.execute("BEGIN")
+        connection.execute(
+            "UPDATE items SET body = (SELECT body FROM items WHERE partition = 'q') WHERE partition = 'p'"
+        )
+        running = pool.submit(store.index.commit, [*puts, Check("p", "1", Equals("h", expected))])
+        _wait_for_lock(connection, running)
+        connection.execute("COMMIT")
+        error = running.exception(SECONDS_MAX)
+    assert isinstance(error, ConditionFailed) if expected == HASH else error is None
+    assert len(list(store.index.query("p"))) == (1 if expected == HASH else 3)
+
+
 def test_a_group_of_appends_that_waits_for_a_lock_has_inserted_no_row(store: PostgresStore, connection: Any) -> None:
     """The other session locks an entry of log q, and then inserts the next entry of log p."""
     for log in ("p", "q", "r"):
@@ -531,3 +555,27 @@ class Ended:
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_: None
+
+
+def test_a_listing_names_an_item_or_blob_whose_key_is_not_utf8_and_has_all_others(store: PostgresStore) -> None:
+    """Two neighbours have damaged keys. Each limit ends the listing at another item."""
+    store.index.commit([Put(Item("p", sort, {})) for sort in "1234"])
+    keys = sorted(f"acme/{sha256(body).hex()}" for body in (b"1", b"2"))
+    for body in (b"1", b"2"):
+        store.blobs.put(f"acme/{sha256(body).hex()}", body)
+    with closing(store._connections.connect()) as connection:
+        connection.execute("UPDATE items SET sort = sort || '\\xff'::bytea WHERE sort IN ('2', '3')")
+        connection.execute("UPDATE blobs SET key = key || '\\xff'::bytea WHERE key = %s", (keys[0].encode(),))
+    for reverse in (False, True):
+        listed = list(list_items(store.index, "p", reverse=reverse))
+        assert sorted((line.sort, line.item is None) for line in listed) == [
+            ("1", False),
+            ("2\\xff", True),
+            ("3\\xff", True),
+            ("4", False),
+        ]
+        for limit in range(5):
+            assert list(list_items(store.index, "p", reverse=reverse, limit=limit)) == listed[:limit]
+    named = list[str]()
+    assert [stat.key for stat in store.blobs.list("acme/", damaged=named.append)] == keys[1:]
+    assert named == [f"{keys[0]}\\xff"]

@@ -1,7 +1,7 @@
 """The fixture `world` of the records' tests, on each kind of backend.
 
-The backends are in memory, in SQLite with a folder, in PostgreSQL, or in emulators of DynamoDB and S3. Each module
-creates one table and one prefix of the bucket in the emulators. Each test uses its own organisation.
+The backends are in memory, in SQLite with a folder, in PostgreSQL, or on emulators of DynamoDB and S3. On the
+emulators, the tests of a module share a table and a prefix of the bucket. Each test uses its own organisation.
 """
 
 from __future__ import annotations

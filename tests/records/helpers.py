@@ -15,7 +15,7 @@ from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.clock import Clock
 from stratalog.keys import number, record_key, record_partition
 from stratalog.log.environment import Environment, LogSettings
-from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.blobs import Blobs, BlobStat, Damaged, ignore
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write
 from stratalog.records import Records
 
@@ -136,8 +136,8 @@ class DatedBlobs:
         found = self._backend.stat(key)
         return self._dated(found) if found else None
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return map(self._dated, self._backend.list(prefix, after=after))
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
+        return map(self._dated, self._backend.list(prefix, after=after, damaged=damaged))
 
     def _dated(self, stat: BlobStat) -> BlobStat:
         return msgspec.structs.replace(stat, modified_ms=self._put_ms[stat.key])

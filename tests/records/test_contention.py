@@ -70,7 +70,7 @@ def check(records: Records, told: Told) -> None:
 
 
 def updates_in_turns(seed: int, ends: Ends) -> Counter[str]:
-    """Run the updates as actors. A seeded scheduler may switch actors at every call. Waits take simulated time."""
+    """Run the updates as actors in simulated time. A seeded scheduler may switch actors at each call of a port."""
     scheduler = Scheduler(seed)
     clock = SimulatedClock(scheduler)
     index, blobs = ends(clock)

@@ -20,10 +20,12 @@ from stratalog.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from stratalog.keys import number
-from stratalog.limits import BODY_PART_BYTES, RECORD_UPLOAD_SECONDS_MAX
+from stratalog.keys import failures_partition, number, record_key
+from stratalog.limits import BODY_PART_BYTES, GRACE_SECONDS, RECORD_UPLOAD_SECONDS_MAX, UNKNOWN_OWNER_SECONDS_MAX
+from stratalog.log.callbacks import never
 from stratalog.log.environment import Environment, LogSettings
-from stratalog.ports.index import Write
+from stratalog.maintenance.collection import collect
+from stratalog.ports.index import Delete, Write
 from stratalog.records import failures
 from stratalog.records.content import RecordBody
 from stratalog.records.failures import DEAD_RECORD
@@ -68,6 +70,24 @@ def test_the_body_of_a_dead_letter_is_spared_by_the_collector(world: World) -> N
     world.records.free("b1")
     assert b"".join(world.records.open_dead_letter("b1")) == LARGE
     assert len(world.blob_keys()) == 1
+
+
+@pytest.mark.parametrize("id", ["b1", "a b~%", "漢" * 333])
+@pytest.mark.parametrize("has_version", [False, True])
+def test_the_body_of_a_dead_letter_without_its_failures_is_spared_by_the_collector(
+    world: World, id: str, has_version: bool
+) -> None:
+    if has_version:
+        world.records.put(id, b"good")
+    for _ in range(3):
+        world.records.fail(id, "bad", body=LARGE)
+        world.records.fail(id[:-1] + "字", "bad", body=LARGE)
+    world.index.commit([Delete(failures_partition(world.organisation), record_key(id))])
+    for _ in range(2):
+        world.pass_seconds(UNKNOWN_OWNER_SECONDS_MAX + GRACE_SECONDS)
+        collect(world.environment, world.organisation, stop=never)
+        world.records.free(id)
+    assert len(world.blob_keys()) == 2
 
 
 def test_a_failure_that_is_repeated_with_its_write_id_is_counted_once(world: World) -> None:

@@ -58,6 +58,24 @@ def test_an_update_whose_answer_is_lost_is_applied_once(world: World, lost: Call
     assert bodies(world) == [b"1", b"1+"]
 
 
+def test_an_update_that_may_take_effect_late_never_raises_the_error_of_its_function(
+    world: World,
+) -> None:
+    late: list[Commit] = []
+
+    def delayed(commit: Commit) -> None:
+        late.append(commit)
+        raise OutcomeUnknown("the request is under way")
+
+    calls = iter([b"2"])
+    world.index.script = [delayed]
+    with pytest.raises(OutcomeUnknown) as raised:
+        world.records.update("b1", lambda body: next(calls))
+    assert isinstance(raised.value.__cause__, StopIteration)
+    late[0]()
+    assert bodies(world) == [b"1", b"2"]
+
+
 def test_an_update_whose_answer_is_lost_is_recognised_below_a_later_version(world: World) -> None:
     def lost_and_overtaken(commit: Commit) -> None:
         commit()

@@ -82,7 +82,7 @@ def test_a_dry_run_of_a_large_body_writes_nothing(world: World, size: int, newer
 
 
 def test_would_put_refuses_an_invalid_body(world: World) -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(Invalid, match="newer_only"):
         world.records.would_put(NewBody(id="b", body=b"", newer_only=True))
     with pytest.raises(LimitExceeded):
         world.records.would_put(NewBody(id="b" * 2000, body=b""))

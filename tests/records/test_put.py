@@ -133,7 +133,7 @@ def test_b20_update_stores_the_result_of_its_function_on_the_latest_body(world: 
 
 
 def test_b21_update_of_an_unknown_record_is_not_found_and_writes_nothing(world: World) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="create="):
         world.records.update("b1", lambda body: body)
     assert world.index.calls["commit"] == 0
 

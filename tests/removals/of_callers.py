@@ -216,7 +216,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 TURNS,
-                "            beyond.update(_rest(sockets, PRINCIPAL_SOCKETS_PER_TURN_MAX))\n",
+                "            beyond.update(sockets[_count(len(sockets), PRINCIPAL_SOCKETS_PER_TURN_MAX) :])\n",
                 "            pass\n",
             ),
         ),
@@ -368,7 +368,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B906",
-        (Edit(CONNECTIONS, "                self._assign(*before)\n", ""),),
+        (Edit(CONNECTIONS, "                self._own.assign(*before)\n", ""),),
         (f"{OF_CONNECTIONS}::test_a_request_on_a_socket_above_its_principal_s_share_counts_for_its_address_as_before",),
     ),
     Removal(
@@ -380,5 +380,18 @@ REMOVALS: tuple[Removal, ...] = (
         "B907",
         (Edit("src/stratalog/server/logs.py", "entries, version_at, snapshots", "entries, snapshots"),),
         ("tests/server/test_api_logs.py::test_the_newest_version_of_a_log_at_a_time_is_found",),
+    ),
+    Removal(
+        "B1020",
+        (
+            Edit("src/stratalog/client/replica.py", "        check_class(Mapping, mutators=mutators)\n", ""),
+            Edit("src/stratalog/client/replica.py", "mutator in mutators.items():", "mutator in ():"),
+        ),
+        ("tests/client/test_client.py::test_mutators_that_cannot_be_called_are_refused_and_make_no_file",),
+    ),
+    Removal(
+        "B1021",
+        (Edit("src/stratalog/records/decisions.py", "; give the first body of a new record as create=", ""),),
+        ("tests/records/test_put.py::test_b21_update_of_an_unknown_record_is_not_found_and_writes_nothing",),
     ),
 )

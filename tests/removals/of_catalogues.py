@@ -6,6 +6,7 @@ from tests.removals.removal import Edit, Removal
 
 SOURCES = "apps/catalogue/src/stratalog_catalogue/"
 TESTS = "apps/catalogue/tests/"
+REMOVED = f"{TESTS}test_removed_sources.py"
 FOLDER = f"{SOURCES}folder.py"
 RACY = f"{TESTS}test_racy_files.py"
 LETTER_ENCODINGS = f"{TESTS}test_letter_encodings.py"
@@ -210,7 +211,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B238",
         (
             Edit(f"{SOURCES}oai.py", "own = [query] if mark and query else []", "own: list[str] = []"),
-            Edit(f"{SOURCES}polls.py", "if step.checkpoint != checkpoint:", "if False:"),
+            Edit(f"{SOURCES}polls.py", "if newest != checkpoint:", "if False:"),
         ),
         (
             f"{TESTS}test_hostile_feeds.py::test_a_repository_is_requested_with_the_query_of_its_url",
@@ -380,8 +381,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SOURCES}polls.py",
-                "        try:\n            checkpoint = _checkpoint(records, source)\n",
-                "        checkpoint = _checkpoint(records, source)\n        try:\n",
+                "        try:\n            checkpoint, version = _checkpoint(records, source)\n            # Read",
+                "        checkpoint, version = _checkpoint(records, source)\n        try:\n            # Read",
             ),
             Edit(
                 f"{SOURCES}sources.py",
@@ -642,9 +643,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SOURCES}sources.py",
-                "    with suppress(NotFound):\n        records.delete(CHECKPOINTS + name)\n",
-                "    records.delete(SETTINGS + name)\n"
-                "    with suppress(NotFound):\n        records.delete(CHECKPOINTS + name)\n",
+                "    forget_checkpoint(records, name)\n    with suppress",
+                "    records.delete(SETTINGS + name)\n    forget_checkpoint(records, name)\n    with suppress",
             ),
         ),
         (
@@ -663,5 +663,80 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{TESTS}test_polls.py::test_a_poll_that_fails_after_a_checkpoint_resumes_after_a_back_off",),
+    ),
+    Removal(
+        "B982",
+        (Edit(f"{SOURCES}source_rename.py", "source_time_ms=_MOVED_MS", "source_time_ms=newest.source_time_ms"),),
+        (f"{REMOVED}::test_a_new_source_with_the_former_name_of_a_renamed_source_stores_unchanged_records",),
+    ),
+    Removal(
+        "B983",
+        (
+            Edit(
+                f"{SOURCES}polls.py",
+                "msgspec.json.encode(saved), expected=expected)",
+                "msgspec.json.encode(saved))",
+            ),
+        ),
+        (
+            f"{REMOVED}::test_a_poll_that_runs_during_a_removal_saves_no_checkpoint",
+            f"{REMOVED}::test_a_poll_that_outlives_its_source_makes_no_new_source_of_that_name_skip_files",
+        ),
+    ),
+    Removal(
+        "B983",
+        (Edit(f"{SOURCES}sources.py", "    if not has_source(records, source.name):\n", "    if False:\n"),),
+        (f"{REMOVED}::test_a_new_source_ignores_a_checkpoint_that_was_saved_during_the_removal",),
+    ),
+    Removal(
+        "B984",
+        (
+            Edit(
+                f"{SOURCES}source_rename.py",
+                "    counts.letters = _move_letters(records, name, other)\n",
+                "    counts.letters = _move_letters(records, name, other)\n"
+                "    with suppress(NotFound):\n"
+                "        records.put(CHECKPOINTS + other, records.get(CHECKPOINTS + name).body)\n",
+            ),
+        ),
+        (f"{REMOVED}::test_a_rename_loses_no_record_that_an_earlier_poll_stores_after_the_last_pass_of_the_rename",),
+    ),
+    Removal(
+        "B985",
+        (
+            Edit(
+                f"{SOURCES}source_rename.py",
+                "*(version.version for version in versions if is_moved(version))",
+                "copied",
+            ),
+        ),
+        (f"{TESTS}test_source_rename.py::test_a_source_can_be_renamed_back_to_its_old_name",),
+    ),
+    Removal(
+        "B1000",
+        (
+            Edit(
+                f"{SOURCES}sources.py",
+                "        if stored.renamed_to and source.name in",
+                "        if False and source.name in",
+            ),
+        ),
+        (f"{TESTS}test_source_rename.py::test_no_source_can_take_either_name_of_an_interrupted_rename",),
+    ),
+    Removal(
+        "B1035",
+        (
+            Edit(
+                f"{SOURCES}commands.py",
+                '        note("a complete state of which a part failed deletes no record")\n',
+                "",
+            ),
+        ),
+        (f"{TESTS}test_commands.py::test_a_poll_without_sources_says_so_and_a_failed_one_that_it_deletes_nothing",),
+    ),
+    Removal(
+        "B1036",
+        (Edit(f"{SOURCES}commands.py", "if not polled and not due:", "if False:"),),
+        (f"{TESTS}test_commands.py::test_a_poll_without_sources_says_so_and_a_failed_one_that_it_deletes_nothing",),
     ),
 )

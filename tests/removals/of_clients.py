@@ -36,7 +36,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "leaves = local.count() == 0",
             ),
         ),
-        (f"{REFUSALS}::test_a_restarted_client_leaves_the_group_of_another_principal_with_pending_mutations",),
+        (f"{REFUSALS}::test_a_restarted_client_with_pending_mutations_leaves_the_group_of_another_principal",),
     ),
     Removal(
         "B419",
@@ -89,7 +89,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B103",
-        (Edit("src/stratalog/client/background.py", "self._thread.join(CLOSE_SECONDS_MAX)", "self._thread.join()"),),
+        (Edit("src/stratalog/client/background.py", "thread.join(CLOSE_SECONDS_MAX)", "thread.join()"),),
         ("tests/client/test_background.py::test_a_client_can_be_closed_while_a_sync_cycle_hangs",),
     ),
     Removal(
@@ -261,8 +261,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/client/background.py",
-                "            if self._closing.is_set():\n                self._stop_listening()\n",
-                "",
+                "                self._thread = None\n                self._stop_listening()\n",
+                "                self._thread = None\n",
             ),
         ),
         ("tests/client/test_background.py::test_a_client_that_is_closed_while_it_starts_stops_listening",),
@@ -357,5 +357,10 @@ REMOVALS: tuple[Removal, ...] = (
             "tests/test_deep_nesting.py::test_a_stored_body_that_is_nested_too_deeply_is_corrupt",
         ),
         raises=("RecursionError",),
+    ),
+    Removal(
+        "B994",
+        (Edit("src/stratalog/client/background.py", "        with self._starting:\n", "        if self._starting:\n"),),
+        ("tests/client/test_background.py::test_several_threads_that_start_a_client_at_once_make_one_thread",),
     ),
 )

@@ -12,6 +12,7 @@ ARCHIVE = "src/stratalog/log/archive.py"
 BLOB_BATCH = "src/stratalog/log/blob_batch.py"
 LIFECYCLE = "src/stratalog/log/lifecycle.py"
 MARKS = "src/stratalog/maintenance/marks.py"
+MAINTAIN = "tests/maintenance/test_maintain.py"
 REPAIR = "src/stratalog/maintenance/repair.py"
 RETENTION = "src/stratalog/log/retention.py"
 SNAPSHOTS = "src/stratalog/documents/snapshots.py"
@@ -83,30 +84,22 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B65",
-        (Edit(SNAPSHOTS, "    except OutcomeUnknown:\n        blob_batch.renew()\n        raise\n", ""),),
-        ("tests/documents/test_snapshots.py::test_a_snapshot_with_an_unknown_outcome_puts_its_chunks_again",),
-    ),
-    Removal(
-        "B65",
+        (Edit(BLOB_BATCH, "is_refused = not isinstance(exc, OutcomeUnknown)", "is_refused = bool(exc)"),),
         (
-            Edit(
-                RETENTION,
-                "        finally:\n            blob_batch.renew()",
-                "        except ConditionFailed:\n            raise\n        blob_batch.renew()",
-            ),
+            "tests/documents/test_snapshots.py::test_a_snapshot_with_an_unknown_outcome_puts_its_chunks_again",
+            "tests/log/test_segments.py::test_an_archive_is_put_again_if_the_answer_to_its_commit_is_lost",
         ),
-        ("tests/log/test_segments.py::test_an_archive_is_put_again_if_the_answer_to_its_commit_is_lost",),
     ),
     Removal(
         "B66",
-        (Edit(SNAPSHOTS, "    blob_batch.refresh()\n", ""),),
+        (Edit(SNAPSHOTS, "        with blob_batch.sending():\n", "        if True:\n"),),
         (
             "tests/documents/test_snapshots.py::test_a_snapshot_whose_writer_slept_puts_its_chunks_again_before_its_commit",
         ),
     ),
     Removal(
         "B66",
-        (Edit(SNAPSHOTS, "    blob_batch.renew()\n    return", "    tree_roots(state)\n    return"),),
+        (Edit(BLOB_BATCH, "            if not is_refused:\n", "            if is_refused:\n"),),
         (
             "tests/documents/test_snapshots.py::test_repeated_puts_of_chunks_are_retried_and_need_no_read_of_older_chunks",
         ),
@@ -134,7 +127,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B66",
-        (Edit(APP_SNAPSHOTS, "            blob_batch.refresh()\n", ""),),
+        (Edit(APP_SNAPSHOTS, "            with blob_batch.sending():\n", "            if True:\n"),),
         (
             "tests/log/test_upload.py::test_a_blob_collected_while_its_writer_slept_is_put_again_before_the_commit",
             "tests/log/test_upload.py::test_a_writer_does_not_commit_if_its_collected_blob_cannot_be_put_again",
@@ -159,7 +152,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B68",
-        (Edit(RETENTION, "        blob_batch.refresh()\n", ""),),
+        (Edit(RETENTION, "        with blob_batch.sending():\n", "        if True:\n"),),
         (
             "tests/maintenance/test_collect.py::test_a_collected_archive_is_put_again_before_its_segment_record_refers_to_it",
         ),
@@ -233,8 +226,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/log/retention.py",
-                "                damage = damage or exc\n            continue\n        blob_batch",
-                "                raise\n            continue\n        blob_batch",
+                "                damage = damage or exc\n            continue\n        with blob_batch",
+                "                raise\n            continue\n        with blob_batch",
             ),
             Edit(
                 "src/stratalog/log/retention.py",
@@ -243,8 +236,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
             Edit(
                 "src/stratalog/log/retention.py",
-                "            damage = damage or exc\n            continue\n        delete_items",
-                "            raise\n        delete_items",
+                "            damage = damage or exc\n            continue\n        delete_partition",
+                "            raise\n        delete_partition",
             ),
             Edit(
                 "src/stratalog/documents/document.py",
@@ -293,5 +286,32 @@ REMOVALS: tuple[Removal, ...] = (
         (
             "tests/backups/test_lost_blobs.py::test_an_event_of_an_application_named_as_a_documents_commit_refers_to_no_blob",
         ),
+    ),
+    Removal(
+        "B1014",
+        (
+            Edit(
+                MARKS,
+                "            elif listed.position is not None or not self._is_forgotten(prefix, listed.sort):\n",
+                "            else:\n",
+            ),
+        ),
+        (f"{MAINTAIN}::test_a_forgotten_entry_that_cannot_be_decoded_is_named_and_does_not_stop_a_collection",),
+    ),
+    Removal(
+        "B1014",
+        (Edit(MARKS, 'self._is_forgotten(item.partition.rpartition("/")[0], item.sort)', "False"),),
+        (f"{MAINTAIN}::test_a_forgotten_entry_whose_body_is_lost_does_not_stop_a_collection",),
+    ),
+    Removal(
+        "B1015",
+        (
+            Edit(
+                "src/stratalog/maintenance/log_check.py",
+                "            if is_retained and segment.first <= self.record.floor:\n",
+                "            if False:\n",
+            ),
+        ),
+        (f"{MAINTAIN}::test_a_forgotten_entry_that_cannot_be_decoded_is_named_and_does_not_stop_a_collection",),
     ),
 )

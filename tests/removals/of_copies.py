@@ -13,6 +13,7 @@ CLI_BACKUPS = "tests/cli/test_backups.py"
 LOST_BLOBS = "tests/backups/test_lost_blobs.py"
 MANY_LOST = "test_a_backup_and_a_copy_of_a_store_that_lost_very_much_name_some_blobs_and_count_the_others"
 REFERENCES = "src/stratalog/backups/references.py"
+BLOB_KEYS = "tests/maintenance/test_damaged_blob_keys.py"
 COPYING = "tests/maintenance/test_copying.py"
 ERASED = f"{COPYING}::test_versions_redacted_since_the_last_copy_are_redacted_in_the_target"
 ITSELF = f"{COPYING}::test_a_target_that_redacted_or_pruned_data_itself_is_refused"
@@ -35,12 +36,14 @@ REDACTION = "src/stratalog/records/redaction.py"
 
 FLOOR_PUT = ", floor_put(name, floor, new_id(environment.clock))]"
 FLOOR_AFTER = """\
-            self._mirror.items(partition, after=BEFORE_VERSIONS, before=before, ahead=put_bodies)
+            self._mirror.items(partition, wanted, after=BEFORE_VERSIONS, before=before, ahead=put_bodies)
+            references.end()
             self._mirror.put(partition, FLOOR_SORT, ours)
 """
 FLOOR_BEFORE = """\
             self._mirror.put(partition, FLOOR_SORT, ours)
-            self._mirror.items(partition, after=BEFORE_VERSIONS, before=before, ahead=put_bodies)
+            self._mirror.items(partition, wanted, after=BEFORE_VERSIONS, before=before, ahead=put_bodies)
+            references.end()
 """
 
 REMOVALS: tuple[Removal, ...] = (
@@ -396,11 +399,11 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/sqlite_blobs.py",
-                "        return self._page_of_damaged(prefix, after, rows_max)\n",
-                '        raise Corrupt("a key is damaged")\n',
+                "            return text_rows(read, rows_max, prefix, damaged)\n",
+                "            raise\n",
             ),
         ),
-        ("tests/backends/test_sqlite_blobs.py::test_a_list_has_each_blob_but_those_with_a_damaged_key",),
+        ("tests/backends/test_sqlite_blobs.py::test_a_list_has_each_blob_and_names_those_with_a_damaged_key",),
         raises=("Corrupt",),
     ),
     Removal(
@@ -508,5 +511,48 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{DAMAGED_LISTS}::test_a_list_of_versions_has_the_rows_before_a_damaged_version",),
+    ),
+    Removal(
+        "B1016",
+        (Edit(FAMILY_COPY, "        references.end()\n", ""), Edit(COPY, "            references.end()\n", "")),
+        (f"{DAMAGED_COPY}::test_each_copy_names_an_item_whose_blob_is_lost",),
+    ),
+    Removal(
+        "B1016",
+        (
+            Edit(
+                "src/stratalog/maintenance/copied_references.py",
+                "            if segment is None or segment.is_forgotten:\n",
+                "            if False:\n",
+            ),
+        ),
+        (f"{DAMAGED_COPY}::test_a_copy_does_not_name_forgotten_entries_whose_blobs_were_collected",),
+    ),
+    Removal(
+        "B1017",
+        (
+            Edit(
+                "docs/guides/verify.md",
+                "IN\n    (SELECT id FROM blobs WHERE",
+                "IN\n    (SELECT id FROM blobs WHERE 0 AND",
+            ),
+        ),
+        (f"{BLOB_KEYS}::test_the_statements_of_the_guide_delete_each_row_with_a_damaged_key",),
+    ),
+    Removal(
+        "B1018",
+        (Edit("src/stratalog/server/row_pages.py", "            self.more += 1\n", "            pass\n"),),
+        ("tests/test_damaged_lists.py::test_a_page_without_readable_lines_names_some_lines_and_counts_the_others",),
+    ),
+    Removal(
+        "B1050",
+        (
+            Edit(
+                "src/stratalog/maintenance/copy_check.py",
+                "    except NotFound as exc:\n",
+                "    except TypeError as exc:\n",
+            ),
+        ),
+        (f"{COPYING}::test_a_log_deleted_while_the_stores_are_compared_ends_the_copy_with_a_conflict",),
     ),
 )

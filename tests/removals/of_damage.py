@@ -24,6 +24,12 @@ RAISED = "        except ZeroDivisionError as exc:\n            damage = damage 
 FREED = f"{MAINTAINED}::test_a_damaged_snapshot_of_a_log_neither_hides_a_raised_floor_nor_stops_the_freeing_of_segments"
 FREED_TOO = f"{MAINTAINED}::test_a_segment_that_cannot_be_archived_does_not_stop_the_freeing_of_forgotten_segments"
 
+BLOB_KEYS = "tests/maintenance/test_damaged_blob_keys.py"
+CLI_LISTS = "tests/cli/test_damaged_lists.py"
+LISTS = "tests/test_damaged_lists.py"
+SQLITE_BLOBS = "tests/backends/test_sqlite_blobs.py"
+POSITIONS = "tests/maintenance/test_damaged_positions.py"
+
 REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B468",
@@ -92,7 +98,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/store_pass.py",
-                "logs = list_ids(self._index, organisation, directory.LOGS, after=here.id)",
+                "logs = list_ids(self._index, organisation, directory.LOGS, after=here.id, damaged=damaged)",
                 "logs = (line.id for line in self._store.list(organisation, after=here.id))",
             ),
         ),
@@ -557,8 +563,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/log_pass.py",
-                "        with _continue_after(damages):\n            _raise(",
-                "        if True:\n            _raise(",
+                "    with _continue_after(damages):\n        floor = floor_bound(",
+                "    if True:\n        floor = floor_bound(",
             ),
         ),
         (FREED,),
@@ -617,5 +623,217 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (SWEPT,),
+    ),
+    Removal(
+        "B932",
+        (
+            Edit(
+                "src/stratalog/ports/blobs.py",
+                "        except Invalid:\n            damaged(stat.key)\n        else:\n            yield stat\n",
+                "        except Invalid:\n            damaged(stat.key)\n        yield stat\n",
+            ),
+        ),
+        (
+            f"{BLOB_KEYS}::test_a_copy_names_each_damaged_key_of_a_blob_and_has_everything_else",
+            f"{BLOB_KEYS}::test_a_backup_names_each_blob_that_a_damaged_key_hides_and_has_everything_else",
+            f"{BLOB_KEYS}::test_the_scrub_names_each_damaged_key_and_reads_all_other_blobs",
+            f"{BLOB_KEYS}::test_a_collection_frees_the_garbage_beside_a_damaged_key",
+        ),
+        raises=("Invalid",),
+    ),
+    Removal(
+        "B933",
+        (
+            Edit(
+                "src/stratalog/maintenance/mirror.py", ".blobs.list(prefix, damaged=damaged)\n", ".blobs.list(prefix)\n"
+            ),
+        ),
+        (f"{BLOB_KEYS}::test_a_copy_names_each_damaged_key_of_a_blob_and_has_everything_else",),
+    ),
+    Removal(
+        "B933",
+        (
+            Edit(
+                "src/stratalog/backends/sqlite_blobs.py",
+                "            for (key,) in",
+                "            for (key,) in () and",
+            ),
+        ),
+        (f"{SQLITE_BLOBS}::test_a_list_of_a_folder_names_the_keys_of_the_folder_that_are_bytes_and_no_others",),
+    ),
+    Removal(
+        "B933",
+        (
+            Edit(
+                "src/stratalog/backends/row_blobs.py",
+                "                    damaged(readable_key(key))\n",
+                "                    pass\n",
+            ),
+        ),
+        (f"{SQLITE_BLOBS}::test_a_list_has_each_blob_and_names_those_with_a_damaged_key",),
+    ),
+    Removal(
+        "B934",
+        (
+            Edit(
+                "src/stratalog/backends/files.py",
+                '                damaged(readable_key(key.encode(errors="surrogateescape")))\n'
+                "                continue\n",
+                "                pass\n",
+            ),
+        ),
+        (
+            "tests/backends/test_files.py::test_a_list_names_a_folder_whose_name_is_not_utf8_and_has_the_blobs_of_others",
+        ),
+    ),
+    Removal(
+        "B934",
+        (Edit("src/stratalog/backends/postgres.py", "[text_of(sort) for", "[sort.decode() for"),),
+        (
+            "tests/postgres/test_store.py::test_a_listing_names_an_item_or_blob_whose_key_is_not_utf8_and_has_all_others",
+        ),
+        raises=("UnicodeDecodeError",),
+    ),
+    Removal(
+        "B935",
+        (Edit("src/stratalog/log/listed_items.py", "            damaged(exc)\n", "            raise\n"),),
+        (
+            f"{LISTS}::test_a_list_of_documents_goes_on_after_a_damaged_line_and_names_it",
+            f"{LISTS}::test_a_list_of_records_goes_on_after_a_damaged_line_and_names_it",
+            f"{LISTS}::test_a_record_whose_damaged_line_is_the_prefix_itself_is_named",
+            f"{LISTS}::test_a_list_of_dead_letters_goes_on_after_a_damaged_one_and_names_it",
+            f"{LISTS}::test_a_list_of_holders_of_a_name_goes_on_after_a_damaged_line_and_names_it",
+            f"{LISTS}::test_a_list_over_http_goes_on_after_a_damaged_line_and_names_it",
+            f"{LISTS}::test_a_list_of_holders_over_http_with_a_damaged_line_is_not_complete",
+        ),
+        raises=("Corrupt",),
+    ),
+    Removal(
+        "B935",
+        (
+            Edit(
+                "src/stratalog/worker/dead_letters.py",
+                "            raise Corrupt(listed.fault)\n        rejection",
+                "            raise AssertionError(listed.fault)\n        rejection",
+            ),
+        ),
+        (f"{LISTS}::test_a_damaged_dead_letter_of_a_mutation_is_listed_with_its_damage_and_the_others_are_redriven",),
+    ),
+    Removal(
+        "B936",
+        (
+            Edit(
+                "src/stratalog/log/listed_items.py",
+                "            damaged(Corrupt(listed.fault, **details, sort=listed.sort))\n",
+                "            continue\n",
+            ),
+        ),
+        (
+            f"{LISTS}::test_an_organisation_whose_key_is_damaged_is_named_by_the_list_and_by_maintenance",
+            f"{LISTS}::test_maintenance_names_a_directory_line_whose_key_is_damaged",
+            f"{CLI_LISTS}::test_a_command_for_the_whole_store_names_a_damaged_key_of_its_lists",
+        ),
+    ),
+    Removal(
+        "B937",
+        (
+            Edit(
+                "src/stratalog/log/pins.py",
+                "keys_of(list_items(index, partition), raise_damage, partition=partition)",
+                "keys_of(list_items(index, partition), lambda error: None, partition=partition)",
+            ),
+        ),
+        (f"{MAINTAINED}::test_a_floor_does_not_rise_while_the_key_of_a_fork_s_pin_is_damaged",),
+    ),
+    Removal(
+        "B938",
+        (
+            Edit(
+                "src/stratalog/maintenance/store_pass.py",
+                "        finally:  # damage of a kept version does not stop the freeing of forgotten versions\n",
+                "        except ValueError:\n            pass\n        else:\n",
+            ),
+        ),
+        (f"{MAINTAINED}::test_damage_of_the_latest_body_of_a_record_does_not_stop_the_freeing_of_forgotten_versions",),
+    ),
+    Removal(
+        "B939",
+        (
+            Edit(
+                "src/stratalog/log/retention.py",
+                "for listed in list_items(index, partition) if listed.position is None)",
+                "for listed in list_items(index, partition) if listed.item is not None)",
+            ),
+        ),
+        (f"{MAINTAINED}::test_damaged_items_below_a_floor_are_freed_with_the_others",),
+        raises=("Corrupt",),
+    ),
+    Removal(
+        "B940",
+        (Edit("src/stratalog/server/logs.py", "    if manifest_in(stored.body) is not None:\n", "    if False:\n"),),
+        ("tests/server/test_api_logs.py::test_a_snapshot_in_parts_is_refused_and_one_saved_over_http_is_returned",),
+    ),
+    Removal(
+        "B941",
+        (Edit("src/stratalog/server/logs.py", "    if manifest_in(body) is not None:\n", "    if False:\n"),),
+        ("tests/server/test_api_logs.py::test_a_snapshot_with_the_form_of_a_list_of_parts_is_refused",),
+    ),
+    Removal(
+        "B942",
+        (
+            Edit(
+                "src/stratalog/maintenance/store_pass.py",
+                "get_listed(self._index, MAINTENANCE_PARTITION, POSITION_SORT).item",
+                "self._index.get(MAINTENANCE_PARTITION, POSITION_SORT)",
+            ),
+        ),
+        (f"{POSITIONS}::test_maintenance_and_measurement_replace_a_position_that_cannot_be_decoded",),
+        raises=("Corrupt",),
+    ),
+    Removal(
+        "B942",
+        (
+            Edit(
+                "src/stratalog/maintenance/copy_position.py",
+                "        with suppress(Corrupt):  # a damaged position: compare all objects\n",
+                "        if True:\n",
+            ),
+        ),
+        (f"{POSITIONS}::test_a_copy_whose_position_is_damaged_starts_again",),
+        raises=("Corrupt",),
+    ),
+    Removal(
+        "B943",
+        (
+            Edit(
+                "src/stratalog/maintenance/usage.py",
+                "self._index = RecordingIndex(environment.index, DamageList())",
+                "self._index = environment.index",
+            ),
+        ),
+        (f"{POSITIONS}::test_a_measurement_counts_everything_but_a_damaged_item",),
+        raises=("Corrupt",),
+    ),
+    Removal(
+        "B992",
+        (
+            Edit(
+                "src/stratalog/maintenance/log_pass.py",
+                "    with _continue_after(damages):\n        floor = floor_bound(log, segments, retention, document)\n",
+                "    floor = floor_bound(log, segments, retention, document)\n    with _continue_after(damages):\n",
+            ),
+        ),
+        ("tests/maintenance/test_maintain.py::test_damage_of_a_pin_stops_neither_archiving_nor_freeing",),
+    ),
+    Removal(
+        "B996",
+        (
+            Edit(
+                "src/stratalog/cli/usage.py",
+                "every_organisation(store, damaged)\n",
+                "every_organisation(store, [])\n",
+            ),
+        ),
+        (f"{CLI_LISTS}::test_a_command_for_the_whole_store_names_a_damaged_key_of_its_lists[organisation]",),
     ),
 )

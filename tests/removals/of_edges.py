@@ -166,7 +166,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B510",
         (
             Edit(
-                "src/stratalog/maintenance/damage.py",
+                "src/stratalog/maintenance/shapes.py",
                 "if kind in NUMBERED and not _is_version(item.sort):",
                 "if False:",
             ),
@@ -177,7 +177,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B510",
         (
             Edit(
-                "src/stratalog/maintenance/damage.py",
+                "src/stratalog/maintenance/shapes.py",
                 "if kind in OF_PREFIXES and not PREFIX",
                 "if False and not PREFIX",
             ),

@@ -106,8 +106,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 SQLITE_FILES,
-                "            opened.check()\n        yield connection\n",
-                "            pass\n        yield connection\n",
+                "            opened.check()\n        with _translated",
+                "            pass\n        with _translated",
             ),
         ),
         (
@@ -159,8 +159,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 SQLITE_FILES,
-                '    with suppress(apsw.FullError):\n        connection.pragma("wal_checkpoint")\n',
-                '    connection.pragma("wal_checkpoint")\n',
+                "        if not isinstance(translated_error(exc, connection), StorageFull):\n            raise\n",
+                "        raise\n",
             ),
         ),
         (
@@ -422,7 +422,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/log/sweep.py",
-                "    if record is not None and record.prefix == gone.sort and record.deleted_ms:\n",
+                "    if record is not None and record.deleted_ms:\n",
                 "    if False:\n",
             ),
         ),

@@ -135,17 +135,14 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B847",
-        (Edit(OBJECT_STORE, "    if stat.key.startswith(FREED):\n        return False\n", ""),),
+        (Edit(OBJECT_STORE, " and not stat.key.startswith(FREED)\n", "\n"),),
         (f"{OBJECT_STORE_TESTS}::test_a_list_of_a_bucket_without_a_prefix_has_no_retained_copies",),
     ),
     Removal(
         "B848",
         (
-            Edit(
-                OBJECT_STORE,
-                "    except Invalid:\n        return False\n",
-                "    except Invalid:\n        return True\n",
-            ),
+            Edit(OBJECT_STORE, "sound_keys(filter(_is_blob, stats), damaged)", "filter(_is_blob, stats)"),
+            Edit(OBJECT_STORE, "== DIGITS and not", ">= 0 and not"),
         ),
         (f"{OBJECT_STORE_TESTS}::test_a_list_leaves_out_the_objects_of_other_programs",),
     ),

@@ -103,7 +103,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B839",
-        (Edit("tests/server/test_queue_work.py", "text = http_calls.get(", "text = httpx.get("),),
+        (Edit("tests/server/test_queue_work.py", "text = http_calls.get(", "import httpx\n        text = httpx.get("),),
         (f"{TIME_LIMITS}::test_httpx_has_a_long_time_limit",),
     ),
     Removal(
@@ -127,5 +127,61 @@ REMOVALS: tuple[Removal, ...] = (
         "B930",
         (Edit("bench/cost_log.py", "elif number > snapshot_every and number", "elif number"),),
         ("tests/test_costs.py::test_an_open_reads_the_blobs_of_the_newest_snapshot",),
+    ),
+    Removal(
+        "B1002",
+        (
+            Edit(
+                DISK,
+                "                if names.get(name) != durable[name]:\n                    del durable[name]\n",
+                "                assert name\n",
+            ),
+        ),
+        (f"{WORLD_DISK}::test_a_rename_is_durable_in_both_folders_or_in_none",),
+    ),
+    Removal(
+        "B1003",
+        (Edit("bench/tails.py", "in calls[count:]:", "in calls[: count // 10]:"),),
+        ("tests/test_bench.py::test_each_mutation_of_the_tails_changes_a_value",),
+    ),
+    Removal(
+        "B1004",
+        (Edit("tests/backups/drill.py", "+= backup.status == -signal.SIGKILL", "+= 1"),),
+        ("tests/backups/test_drill.py::test_the_drill_counts_a_killed_backup_only_if_the_signal_ended_it",),
+    ),
+    Removal(
+        "B1006",
+        (Edit("Makefile", "limits_reached loaded poison", "limits_reached loaded place poison"),),
+        ("tests/test_processes.py::test_each_file_and_module_of_a_make_target_exists",),
+    ),
+    Removal(
+        "B1007",
+        (Edit("tests/cloud/histories.py", "kill_at += self._next_kill()", "kill_at = told + self._next_kill()"),),
+        (
+            "tests/cloud/test_histories.py::test_a_history_has_the_same_kills_however_many_records_are_written_between_two_counts",
+        ),
+    ),
+    Removal(
+        "B1008",
+        (
+            Edit(
+                "apps/sheet/tests/engine_kills.py",
+                "        while not any(killed):  #",
+                "        if not any(killed):  #",
+            ),
+        ),
+        ("apps/sheet/tests/test_engine_kills.py::test_a_kill_is_repeated_until_there_is_an_engine",),
+    ),
+    Removal(
+        "B1055",
+        (Edit("tests/simulation/log_truth.py", "            and log.lived(answer.sent, answer.answered)\n", ""),),
+        (
+            "tests/simulation/test_log_outcomes.py::test_a_head_returned_by_a_call_after_the_deletion_of_the_log_is_a_violation",
+        ),
+    ),
+    Removal(
+        "B1056",
+        (Edit("Makefile", " mutation.jsonl corpus.jsonl corpus-exports\n", "\n"),),
+        ("tests/test_processes.py::test_make_clean_removes_each_file_at_the_root_that_git_ignores_except_stores",),
     ),
 )

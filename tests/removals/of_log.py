@@ -79,13 +79,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 LIFECYCLE,
-                "    record = require_name(environment.index, record.organisation",
-                "    head = log.head()\n    record = require_name(environment.index, record.organisation",
-            ),
-            Edit(
-                LIFECYCLE,
-                "record.incarnation)\n    head = log.head()\n",
-                "record.incarnation)\n",
+                "    record = reread_name(environment.index, record)\n    head = log.head()\n",
+                "    head = log.head()\n    record = reread_name(environment.index, record)\n",
             ),
         ),
         ("tests/log/test_lifecycle.py::test_a_deletion_delayed_past_a_roll_over_still_ends_the_log",),

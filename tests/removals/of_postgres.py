@@ -9,8 +9,11 @@ __all__ = ["REMOVALS"]
 ANNOUNCEMENTS = "src/stratalog/backends/postgres_announcements.py"
 COMMITS = "src/stratalog/backends/postgres_commits.py"
 CONNECTIONS = "src/stratalog/backends/postgres_connections.py"
+QUEUE = "src/stratalog/backends/postgres_queue.py"
 SESSION = "src/stratalog/backends/postgres_session.py"
 TEST_POOLER = "tests/postgres/test_pooler.py"
+TEST_STATEMENTS = "tests/postgres/test_statements.py"
+FEW_ROWS = f"{TEST_STATEMENTS}::test_a_statement_reads_the_rows_of_its_keys_and_not_the_table"
 TEST_STORE = "tests/postgres/test_store.py"
 TEST_STANDBY = "tests/postgres/test_standby.py"
 ENDED_WAIT = f"{TEST_STANDBY}::test_a_commit_whose_wait_for_the_standby_ends_early_is_unknown_and_not_shown"
@@ -21,6 +24,8 @@ TEST_SESSIONS = "tests/postgres/test_sessions.py"
 TEST_ANNOUNCEMENTS = "tests/postgres/test_announcements.py"
 
 MET = "tests/postgres/test_store.py::test_a_call_concurrent_with_close_raises_no_error"
+
+CUSTOM_PLANS = Edit(CONNECTIONS, '"force_generic_plan"', '"force_custom_plan"')
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -139,20 +144,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B533",
-        (
-            Edit(
-                COMMITS,
-                "FROM added CROSS JOIN (SELECT count(*) FROM locked) AS all_locked\n"
-                "ORDER BY added.partition, added.sort",
-                "FROM added",
-            ),
-            Edit(
-                COMMITS,
-                "    SELECT added.body FROM locked\n",
-                "    SELECT added.body FROM (SELECT partition, sort, substr(body, 2, 36) AS pair FROM items FOR SHARE)"
-                " AS locked\n",
-            ),
-        ),
+        (Edit(COMMITS, ") AS seen ON true\nORDER BY added.partition, added.sort", ") AS seen ON true"),),
         ("tests/postgres/test_store.py::test_a_group_of_appends_that_waits_for_a_lock_has_inserted_no_row",),
     ),
     Removal(
@@ -161,7 +153,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(
                 COMMITS,
                 "        self._disconnect()\n        return error_of(",
-                "        if lost:\n            self._disconnect()\n        else:\n"
+                "        if is_lost(connection, error):\n            self._disconnect()\n        else:\n"
                 '            connection.execute("ROLLBACK")\n        return error_of(',
             ),
         ),
@@ -348,5 +340,45 @@ REMOVALS: tuple[Removal, ...] = (
         "B738",
         (Edit(SESSION, "WAITS_FOR_STANDBY, [self._process]", "WAITS_FOR_STANDBY, [self.info.backend_pid]"),),
         (f"{TEST_STANDBY}::test_a_commit_through_a_pooler_waits_for_the_standby_for_longer_too",),
+    ),
+    Removal(
+        "B1005",
+        (
+            Edit(
+                COMMITS,
+                """    SELECT substr(body, 2, {CHECKED_PAIR_BYTES}) AS pair
+    FROM items WHERE partition = added.checked AND sort = added.checked_sort FOR SHARE
+) AS seen ON true
+""",
+                """    SELECT partition, sort, substr(body, 2, {CHECKED_PAIR_BYTES}) AS pair FROM items FOR SHARE
+) AS seen ON seen.partition = added.checked AND seen.sort = added.checked_sort
+""",
+            ),
+        ),
+        (FEW_ROWS,),
+    ),
+    Removal(
+        "B1009",
+        (Edit(CONNECTIONS, '    "enable_seqscan": "off",\n', ""),),
+        (f"{TEST_STATEMENTS}::test_a_statement_that_was_planned_for_a_small_table_reads_few_rows_of_a_large_one",),
+    ),
+    Removal(
+        "B1010",
+        (Edit(CONNECTIONS, '    "enable_bitmapscan": "off",\n', ""), CUSTOM_PLANS),
+        (FEW_ROWS,),
+    ),
+    Removal(
+        "B1011",
+        (Edit(CONNECTIONS, '    "enable_hashjoin": "off",\n    "enable_mergejoin": "off",\n', ""), CUSTOM_PLANS),
+        (FEW_ROWS,),
+    ),
+    Removal(
+        "B1012",
+        (
+            Edit(
+                QUEUE, "WHERE name BETWEEN %(name)s AND %(name)s ORDER BY name, id", "WHERE name = %(name)s ORDER BY id"
+            ),
+        ),
+        (FEW_ROWS,),
     ),
 )

@@ -191,4 +191,33 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/records/test_many.py::test_a_damaged_version_of_one_record_does_not_stop_the_rest_of_its_batch",),
     ),
+    Removal(
+        "B986",
+        (
+            Edit(
+                FAILURES,
+                "    for letter in letters:\n        if letter is None or",
+                "    for letter in letters:\n        if True or letter is None or",
+            ),
+        ),
+        (f"{DEAD_LETTERS}::test_the_body_of_a_dead_letter_without_its_failures_is_spared_by_the_collector",),
+    ),
+    Removal(
+        "B1042",
+        (Edit(PUT, "        except Exception as exc:\n", "        except StratalogError as exc:\n"),),
+        (
+            "tests/records/test_lost_answers.py::test_an_update_that_may_take_effect_late_never_raises_the_error_of_its_function",
+        ),
+    ),
+    Removal(
+        "B1057",
+        (
+            Edit(
+                "src/stratalog/records/batch.py",
+                "a body with newer_only needs source_time_ms",
+                "put_if_newer needs the source's time",
+            ),
+        ),
+        ("tests/records/test_many.py::test_would_put_refuses_an_invalid_body",),
+    ),
 )

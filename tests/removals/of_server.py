@@ -36,7 +36,8 @@ NEWCOMER = """\
 REFUSED = "    refused = refusal(document, request)\n"
 OWNER_LOOKED_AT_BEFORE = """\
     if document.state().group_owner(request.group) not in (None, owner):
-        return _none(request.mutations, "wrong-group")
+        sent = request.mutations
+        return Pushed([Outcome(client=mutation.client, id=mutation.id, status="wrong-group") for mutation in sent])
 """
 
 REMOVALS: tuple[Removal, ...] = (
@@ -227,8 +228,8 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B154",
         (
-            Edit("src/stratalog/server/descriptors.py", "(hard, hard)", "(soft, hard)"),
-            Edit("src/stratalog/server/descriptors.py", "    _, hard = ", "    soft, hard = "),
+            Edit("src/stratalog/server/web_server.py", "(hard, hard)", "(soft, hard)"),
+            Edit("src/stratalog/server/web_server.py", "    _, hard = ", "    soft, hard = "),
         ),
         (f"{OF_WEB_SERVER}::test_a_process_with_few_descriptors_raises_its_limit_and_survives_more_callers",),
     ),

@@ -137,7 +137,11 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B137",
-        (Edit(f"{SHEET}/sheets.py", "(LimitExceeded, Invalid, LongOpening):", "(Invalid, LongOpening):"),),
+        (
+            Edit(
+                f"{SHEET}/sheets.py", "(LimitExceeded, Invalid, Unavailable) as exc:", "(Invalid, Unavailable) as exc:"
+            ),
+        ),
         (f"{TESTS}/test_poison.py::test_maintenance_continues_after_an_unopenable_sheet",),
     ),
     Removal(
@@ -163,8 +167,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SHEET}/workbook_names.py",
-                "        if not self._names and not NEEDS_WORK.search(formula):\n",
-                "        if True:\n",
+                "        if self._names or NEEDS_WORK.search(formula):\n",
+                "        if False:\n",
             ),
         ),
         (f"{TESTS}/test_workbook_import.py::test_defined_names_and_table_references_evaluate_to_their_values",),

@@ -9,6 +9,7 @@ __all__ = ["REMOVALS"]
 
 CATALOGUE = "apps/catalogue/src/stratalog_catalogue/web/catalogue.js"
 WORK = "apps/catalogue/src/stratalog_catalogue/web/work.js"
+PAGES = "apps/catalogue/src/stratalog_catalogue/web"
 
 
 def catalogue_story(name: str) -> str:
@@ -134,5 +135,136 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(CATALOGUE, "works.length > LIMIT", "works.length >= LIMIT"),
         ),
         (catalogue_story("aListOfAllMatchingWorksIsNotCalledShortened"),),
+    ),
+    Removal(
+        "B987",
+        (
+            Edit(f"{PAGES}/parts.js", 'throw new Error("The server cannot be reached.", { cause })', "throw cause"),
+            Edit(CATALOGUE, "  if (listed !== before) searched = search();\n", "  searched = search();\n"),
+        ),
+        (catalogue_story("theLossOfTheServerIsReportedAndTheListStays"),),
+    ),
+    Removal(
+        "B988",
+        (Edit(f"{PAGES}/index.html", "Loading the works…", ""), Edit(WORK, "error.status === 404 ? UNKNOWN : ", "")),
+        (catalogue_story("thePageSaysThatItLoadsAndThatARecordIsUnknown"),),
+    ),
+    Removal(
+        "B989",
+        (Edit(f"{PAGES}/catalogue.css", "@media print {", "@media speech {"),),
+        (catalogue_story("aPrintedWorkIsNotCut"),),
+    ),
+    Removal(
+        "B990",
+        (Edit("src/stratalog/web/theme/base.css", "(forced-colors: active)", "(forced-colors: none)"),),
+        (catalogue_story("iconsSelectionAndFocusAreSeenInTheUsersOwnColours"),),
+    ),
+    Removal(
+        "B991",
+        (Edit("scripts/website/conf.py", 'pygments_style = "a11y-light"', 'pygments_style = "friendly"'),),
+        ("tests/test_contrast.py::test_the_code_on_the_documentation_site_can_be_read",),
+    ),
+    Removal(
+        "B1043",
+        (Edit(f"{WEB}/engine.js", "  queueWhileAnUndoWaits(model);\n", "  queues.set(model, []);\n"),),
+        (
+            story("commandsGivenWhileAnUndoWaitsAreExecutedAfterIt"),
+            story("textTypedWhileAnUndoWaitsSurvivesAReload"),
+            story("textTypedWhileAnUndoWaitsIsListedIfItsRowIsDeleted"),
+        ),
+    ),
+    Removal(
+        "B1043",
+        (
+            Edit(
+                f"{WEB}/engine.js", "    if (isView) return withoutBlock(session, () => dispatch(type, payload));\n", ""
+            ),
+        ),
+        (story("commandsGivenWhileAnUndoWaitsAreExecutedAfterIt"),),
+    ),
+    Removal(
+        "B1043",
+        (
+            Edit(
+                f"{WEB}/conflictWatch.js",
+                "this.#noteDeleted(moveQueued(model, () => emit(prepared(model, message))))",
+                "emit(prepared(model, message))",
+            ),
+        ),
+        (
+            story("commandsGivenWhileAnUndoWaitsAreExecutedAfterIt"),
+            story("textTypedWhileAnUndoWaitsIsListedIfItsRowIsDeleted"),
+            story("aFormulaTypedWhileAnUndoWaitsFollowsItsCells"),
+        ),
+    ),
+    Removal(
+        "B1043",
+        (Edit(f"{WEB}/engine.js", ".with({ commands: queue })(alone)", ".with({ commands: [] })(alone)"),),
+        (story("textTypedAfterRowsThatWaitIsInTheRowThatItsUserSaw"),),
+    ),
+    Removal(
+        "B1043",
+        (
+            Edit(
+                f"{WEB}/engine.js",
+                "    if (!coreTypes.has(type) && !HISTORY.has(type)) return dispatch(type, payload);\n",
+                "",
+            ),
+        ),
+        (story("aCommandForTheSelectionChangesNoOtherCellsAfterAnUndo"),),
+    ),
+    Removal(
+        "B1043",
+        (Edit(f"{WEB}/conflictWatch.js", ", (isRedo) => this.missUndo(isRedo));", ");"),),
+        (story("textTypedBetweenTwoUndosSurvivesARestore"),),
+    ),
+    Removal(
+        "B1043",
+        (Edit(f"{WEB}/workbook.js", "    if (this.#isComplete) this.#dropWaitingUndo();\n", ""),),
+        (story("textTypedWhileAnUndoWaitsIsStoredWhenThePageStops"),),
+    ),
+    Removal(
+        "B1044",
+        (
+            Edit(
+                f"{WEB}/edit.js",
+                "    canvases.now.endTyping(); // the offline cache stores changes, but no open edit\n",
+                "",
+            ),
+        ),
+        (story("textBeingTypedSurvivesAReload"),),
+    ),
+    Removal(
+        "B1045",
+        (Edit(f"{WEB}/edit.js", 'error.code === "not-found" || !name', 'error.code === "not-found"'),),
+        (story("anAddressWithoutASheetOrAVersionIsUnderstood"),),
+    ),
+    Removal(
+        "B1045",
+        (Edit(f"{WEB}/edit.js", 'Number.parseInt(query.get("at") ?? "", 10) || null', 'Number(query.get("at"))'),),
+        (story("anAddressWithoutASheetOrAVersionIsUnderstood"),),
+    ),
+    Removal(
+        "B1046",
+        (Edit(f"{WEB}/canvas.js", "    this.#element.inert = inert || !", "    this.#element.inert = inert && !"),),
+        (
+            story("theArrowKeysMoveTheSliderOverSeveralVersions"),
+            story("theTitleFieldKeepsTheFocusWhenAnotherUserRestores"),
+        ),
+    ),
+    Removal(
+        "B1047",
+        (Edit(f"{WEB}/panel.js", "    if (!isOpen && this.#element.contains(focused)) focused.blur();\n", ""),),
+        (story("theGridHasTheFocusAfterThePanelIsClosed"),),
+    ),
+    Removal(
+        "B1048",
+        (Edit(f"{WEB}/edit.js", '  if (rest.length) badges.push(make("i", more, `+${rest.length}`));\n', ""),),
+        (story("usersWithoutAPlaceInTheHeaderAreCounted"),),
+    ),
+    Removal(
+        "B1049",
+        (Edit(f"{WEB}/edit.css", ".slider input:focus-visible { outline-offset: -2px; }\n", ""),),
+        (story("theArrowKeysMoveTheSliderOverSeveralVersions"),),
     ),
 )

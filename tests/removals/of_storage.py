@@ -8,6 +8,8 @@ __all__ = ["REMOVALS"]
 
 FILES = "src/stratalog/backends/files.py"
 FOLDERS = "src/stratalog/folders.py"
+SQLITE_FILES = "src/stratalog/sqlite_files.py"
+FULL_DISK = "tests/backends/test_full_disk.py"
 MEMORY = "src/stratalog/backends/memory.py"
 RESTORED_LOG = "src/stratalog/backups/restored_log.py"
 TURNSTILE = "src/stratalog/backends/turnstile.py"
@@ -160,7 +162,10 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B8",
-        (Edit(FILES, "            if not _is_at(path, file):\n                return False\n", ""),),
+        (
+            Edit(FILES, "            if not _is_at(path, file):\n                return False\n", ""),
+            Edit(FILES, "if is_stored and os.path.exists(path):", "if is_stored:"),
+        ),
         (f"{FILE_FOLDERS}::test_a_put_stores_a_blob_that_another_process_deletes_during_the_put",),
     ),
     Removal(
@@ -264,7 +269,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backends/sqlite_connections.py",
-                "        create_file(path, partial(create_tables, vfs=vfs))\n",
+                "        create_file(path, _create_tables, vfs)\n",
                 "",
             ),
         ),
@@ -485,5 +490,101 @@ REMOVALS: tuple[Removal, ...] = (
         "B558",
         (Edit("src/stratalog/cli/stores.py", 'if any(what.startswith("bucket ") for what in made):', "if not made:"),),
         ("tests/cloud/test_command_line.py::test_init_advises_to_wait_only_if_it_has_created_a_bucket",),
+    ),
+    Removal(
+        "B968",
+        (
+            Edit(
+                SQLITE_FILES,
+                "    refused = isinstance(exc, apsw.BusyError | apsw.FullError | apsw.ReadOnlyError)\n"
+                "    if refused or _write_errno(exc, connection) in (*NO_ROOM, errno.EROFS):\n",
+                "    if isinstance(exc, apsw.BusyError | apsw.ReadOnlyError):\n",
+            ),
+        ),
+        tuple(
+            f"{FULL_DISK}::{test}[{reason}]"
+            for test in (
+                "test_a_commit_that_the_file_system_refuses_has_the_error_of_its_reason",
+                "test_a_refused_transaction_of_a_client_s_file_has_the_error_of_its_reason",
+            )
+            for reason in ("full", "quota", "file-too-large", "read-only")
+        ),
+    ),
+    Removal(
+        "B969",
+        (Edit(SQLITE_FILES, " or _code(exc) == apsw.SQLITE_IOERR_SHMSIZE\n", "\n"),),
+        (f"{FULL_DISK}::test_a_closed_store_that_cannot_be_opened_for_want_of_room_says_so",),
+    ),
+    Removal(
+        "B969",
+        (Edit(FOLDERS, "StorageFull if exc.errno in NO_ROOM else Unavailable", "Unavailable"),),
+        (
+            f"{FULL_DISK}::test_a_lock_file_that_finds_no_room_is_a_lack_of_room[store]",
+            f"{FULL_DISK}::test_a_lock_file_that_finds_no_room_is_a_lack_of_room[client]",
+        ),
+    ),
+    Removal(
+        "B970",
+        (
+            Edit(
+                SQLITE_FILES,
+                "            _remove(unfinished, *_companions(unfinished))\n        raise\n",
+                "            pass\n        raise\n",
+            ),
+        ),
+        (f"{FULL_DISK}::test_a_failed_creation_of_a_file_leaves_no_unfinished_database",),
+    ),
+    Removal(
+        "B971",
+        (Edit(FILES, "with file_errors(self._folder), suppress", "with file_errors(), suppress"),),
+        ("tests/backends/test_files.py::test_a_full_disk_leaves_nothing_half_written",),
+    ),
+    Removal(
+        "B972",
+        (
+            Edit(
+                "apps/table/src/stratalog_table/data_folder.py",
+                "            if self.is_local:\n                _settle(source, path)\n"
+                "            elif source != path:\n                self.files.move(source, path)\n",
+                "            if not self.is_local and source != path:\n                self.files.move(source, path)\n",
+            ),
+            Edit(
+                "apps/table/src/stratalog_table/data_folder.py",
+                "                self.files.delete_file(source)\n            raise\n",
+                "                self.files.delete_file(source)\n            raise\n"
+                "        if self.is_local:\n            _settle(source, path)\n",
+            ),
+        ),
+        ("apps/table/tests/test_data_files.py::test_a_data_file_whose_sync_fails_leaves_no_file",),
+    ),
+    Removal(
+        "B993",
+        (
+            Edit(
+                "src/stratalog/sqlite_files.py",
+                "if not isinstance(translated_error(exc, connection), StorageFull):",
+                "if not isinstance(exc, apsw.FullError):",
+            ),
+        ),
+        (
+            "tests/backends/test_full_disk.py::test_a_store_whose_process_was_killed_can_be_read_on_a_full_disk",
+            "tests/backends/test_full_disk.py::test_a_client_s_file_can_be_opened_on_a_full_disk",
+        ),
+    ),
+    Removal(
+        "B1022",
+        (
+            Edit(
+                SQLITE_FILES,
+                '        connection.execute(f"BEGIN; {schema} {number} COMMIT")\n',
+                '        with connection:\n            connection.execute(f"{schema} {number}")\n',
+            ),
+        ),
+        (f"{FULL_DISK}::test_the_creation_of_a_file_on_a_full_disk_raises_storage_full",),
+    ),
+    Removal(
+        "B1022",
+        (Edit(SQLITE_FILES, "        raise translated_error(exc, connection) from exc\n", "        raise\n"),),
+        (f"{FULL_DISK}::test_the_creation_of_a_file_on_a_full_disk_raises_storage_full",),
     ),
 )

@@ -72,7 +72,7 @@ REMOVALS: tuple[Removal, ...] = (
                 '@reading("/works", opt={"action": "read"}',
             ),
         ),
-        ("apps/catalogue/tests/test_http.py::test_record_bodies_require_the_action_read_record",),
+        ("apps/catalogue/tests/test_http.py::test_the_routes_to_works_and_records_require_the_action_read_record",),
     ),
     Removal(
         "B188",

@@ -77,7 +77,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B271",
-        (Edit(f"{TABLE}/job_claims.py", "    if known != wanted.seen:\n", "    if False:\n"),),
+        (Edit(f"{TABLE}/job_claims.py", "    if _heartbeat(known) != _heartbeat(wanted.seen):\n", "    if False:\n"),),
         (f"{FAULTS}::test_a_worker_that_saw_a_claim_before_its_renewal_cannot_take_over_the_job",),
     ),
     Removal(
@@ -166,9 +166,9 @@ REMOVALS: tuple[Removal, ...] = (
         "B370",
         (
             Edit(
-                f"{TABLE}/table.py",
-                "        except VersionForgotten:\n            promised = log.floor()\n",
-                "        except ZeroDivisionError:\n            promised = log.floor()\n",
+                f"{TABLE}/retention.py",
+                "    except VersionForgotten:\n",
+                "    except ZeroDivisionError:\n",
             ),
         ),
         (f"{FAULTS}::test_retention_longer_than_the_history_protects_the_versions_above_the_floor",),
@@ -226,5 +226,12 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{FAULTS}::test_maintenance_sets_no_file_aside_if_the_storage_fails_one_request",),
+    ),
+    Removal(
+        "B1019",
+        (Edit("src/stratalog/cli/maintenance.py", "    open_for(session, application)\n    opened", "    opened"),),
+        (
+            "apps/table/tests/test_cli.py::test_forget_with_the_application_keeps_the_versions_that_the_table_has_promised",
+        ),
     ),
 )

@@ -13,6 +13,7 @@ QUEUE_PATH = f"{TABLE}/queue_path.py"
 PARTITIONS = f"{TABLE}/partitions.py"
 EXECUTION = "src/stratalog/worker/execution.py"
 EXPIRY = "src/stratalog/documents/expiry.py"
+MAINTAIN = "tests/maintenance/test_maintain.py"
 LETTERS = "tests/server/test_dead_letters.py"
 EXPIRIES = "tests/documents/test_expiry.py"
 QUEUE_CLIENT = '                self._group = ""\n                raise\n'
@@ -603,7 +604,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B852",
-        (Edit(QUEUE_PATH, "weekly_group(GROUPS, begun.wall_ms)", "GROUPS"),),
+        (Edit(QUEUE_PATH, "weekly_group(GROUPS, self._recent_ms())", "GROUPS"),),
         (f"{TESTS}/test_committing.py::test_new_senders_can_send_after_the_idle_senders_were_collected",),
     ),
     Removal(
@@ -613,7 +614,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B863",
-        (Edit(EXPIRY, "        if not _may_expire(state, group, before_ms):\n", "        if False:\n"),),
+        (Edit(EXPIRY, "        if not _may_expire(state, group, version):\n", "        if False:\n"),),
         (
             f"{QUEUE_PROPERTIES}::test_each_sent_transaction_is_applied_once_although_idle_groups_are_forgotten",
             f"{TESTS}/test_committing.py::test_a_transaction_that_waits_while_its_idle_group_is_old_is_applied",
@@ -622,8 +623,8 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B863",
-        (Edit(EXPIRY, "    if weekly.end_ms > before_ms:\n", "    if False:\n"),),
-        (f"{EXPIRIES}::test_a_weekly_group_expires_only_once_its_week_ended_long_enough_ago",),
+        (Edit(EXPIRY, "0 < state.client_version(client) <= version", "True"),),
+        (f"{EXPIRIES}::test_a_weekly_group_expires_only_once_a_push_two_weeks_later_is_old_enough",),
     ),
     Removal(
         "B864",
@@ -665,8 +666,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{TABLE}/job_worker.py",
-                "if not is_interval_over(self._clock, self._changed_ms(version), self._lease_ms):",
-                "if self._clock.wall_ms() - self._changed_ms(version) < self._lease_ms:",
+                "if not all(is_interval_over(self._clock, time_ms, self._lease_ms) for time_ms in times_ms):",
+                "if self._clock.wall_ms() - times_ms[1] < self._lease_ms:",
             ),
         ),
         (f"{TESTS}/test_maintenance_faults.py::test_a_claim_of_a_worker_whose_clock_was_far_ahead_can_be_taken_over",),
@@ -725,5 +726,159 @@ REMOVALS: tuple[Removal, ...] = (
         "B919",
         (Edit(QUEUE_PATH, "            except BaseException:\n", "            except (Conflict, OutcomeUnknown):\n"),),
         (f"{TESTS}/test_committing.py::test_a_sender_continues_with_another_client_after_a_message_in_doubt",),
+    ),
+    Removal(
+        "B944",
+        (
+            Edit(
+                EXECUTION, "    if len(ranges) == LOST_RANGES_MAX and carried.id <= ranges[0][0]:\n", "    if False:\n"
+            ),
+        ),
+        (
+            f"{LETTERS}::test_each_missing_push_of_a_weekly_group_is_applied_once_however_many_are_missing",
+            f"{LETTERS}::test_a_missing_push_whose_number_the_log_has_forgotten_is_not_called_seen",
+        ),
+    ),
+    Removal(
+        "B945",
+        (Edit(QUEUE_PATH, "self._table.document.log.head().created_ms", "self._clock.wall_ms()"),),
+        (f"{QUEUE_PROPERTIES}::test_each_sent_transaction_is_applied_once_although_idle_groups_are_forgotten",),
+    ),
+    Removal(
+        "B945",
+        (Edit(QUEUE_PATH, "if weekly_group(GROUPS, self._log_ms() - WEEK_MS) > self._group:", "if False:"),),
+        (f"{TESTS}/test_committing.py::test_a_message_that_was_queued_too_late_is_not_acknowledged",),
+    ),
+    Removal(
+        "B946",
+        (
+            Edit(
+                f"{TABLE}/job_worker.py",
+                "times_ms = (self._seen.claimed_ms, self._changed_ms(version))",
+                "times_ms = (self._changed_ms(version),)",
+            ),
+        ),
+        (
+            f"{TESTS}/test_maintenance_faults.py::test_a_claim_lasts_for_its_lease_after_a_commit_by_a_clock_that_was_far_ahead",
+        ),
+    ),
+    Removal(
+        "B946",
+        (
+            Edit(
+                f"{TABLE}/job_worker.py",
+                "times_ms = (self._seen.claimed_ms, self._changed_ms(version))",
+                "times_ms = (self._seen.claimed_ms,)",
+            ),
+        ),
+        (f"{TESTS}/test_maintenance_faults.py::test_a_claim_of_a_worker_whose_clock_is_behind_lasts_for_its_lease",),
+    ),
+    Removal(
+        "B947",
+        (Edit(JOBS, "in transaction.files[-OUTPUTS_RETAINED:]]", "in transaction.files]"),),
+        (f"{JOB_TESTS}::test_a_tracker_reads_a_version_whose_names_of_files_are_larger_than_an_entry",),
+    ),
+    Removal(
+        "B948",
+        (
+            Edit(
+                "src/stratalog/maintenance/log_pass.py",
+                "        floor = document.rules.permitted_floor(document, floor)\n",
+                "        pass\n",
+            ),
+            Edit(
+                "src/stratalog/documents/document.py",
+                "self._prove_base(floor, progress), permitted)\n",
+                "self._prove_base(floor, progress))\n",
+            ),
+        ),
+        (f"{MAINTAIN}::test_the_floor_does_not_rise_above_the_oldest_version_that_the_application_needs",),
+    ),
+    Removal(
+        "B948",
+        (Edit(f"{TABLE}/application.py", ", oldest_needed=oldest_needed", ""),),
+        (f"{SHORT}::test_a_pass_with_the_application_forgets_no_version_that_the_table_keeps",),
+    ),
+    Removal(
+        "B948",
+        (Edit(f"{TABLE}/retention.py", 'row.get("retention_days") if isinstance(row, dict) else None', "30"),),
+        (f"{SHORT}::test_a_pass_with_the_application_keeps_no_versions_of_other_documents",),
+    ),
+    Removal(
+        "B949",
+        (Edit(JOBS, "            if view.version:\n", "            if document.version:\n"),),
+        (f"{JOB_TESTS}::test_a_new_tracker_that_another_process_fills_meanwhile_is_used",),
+    ),
+    Removal(
+        "B950",
+        (
+            Edit(
+                f"{TABLE}/maintenance_commands.py",
+                '        except module("transaction_group").TRANSIENT as exc:\n',
+                "        except ZeroDivisionError as exc:\n",
+            ),
+        ),
+        (f"{TESTS}/test_cli.py::test_maintenance_with_watch_continues_after_an_outage",),
+    ),
+    Removal(
+        "B950",
+        (
+            Edit(
+                "apps/catalogue/src/stratalog_catalogue/commands.py",
+                "        except (ContentionError, OutcomeUnknown, Unavailable) as exc:\n",
+                "        except ZeroDivisionError as exc:\n",
+            ),
+        ),
+        ("apps/catalogue/tests/test_commands.py::test_a_repeated_poll_survives_an_unavailable_store",),
+    ),
+    Removal(
+        "B951",
+        (
+            Edit(
+                f"{TABLE}/data_folder.py",
+                "get_file_info(selector)\n        except FileNotFoundError:\n",
+                "get_file_info(selector)\n        except ZeroDivisionError:\n",
+            ),
+        ),
+        (f"{TESTS}/test_data_files.py::test_a_folder_that_is_created_while_it_is_listed_can_be_listed",),
+    ),
+    Removal(
+        "B995",
+        (
+            Edit(
+                "apps/table/src/stratalog_table/relatives.py",
+                "store.organisations(damaged=damaged)",
+                "store.organisations()",
+            ),
+        ),
+        (f"{OWNERSHIP}::test_a_fork_that_no_list_shows_because_of_damage_keeps_its_rows[the-key-of-the-organisation]",),
+    ),
+    Removal(
+        "B1013",
+        (Edit("src/stratalog/documents/resumption.py", "LOST_RANGES_MAX = 128\n", "LOST_RANGES_MAX = 16\n"),),
+        (f"{LETTERS}::test_an_applied_push_after_many_missing_pushes_is_seen_although_the_log_has_forgotten_it",),
+    ),
+    Removal(
+        "B1034",
+        (
+            Edit(
+                "apps/table/src/stratalog_table/table_commands.py",
+                'if known != column.type and module("columns").holds(known, column.type):',
+                "if False:",
+            ),
+        ),
+        (f"{TESTS}/test_cli.py::test_columns_are_listed_added_and_widened",),
+    ),
+    Removal(
+        "B1038",
+        (
+            Edit(
+                "apps/table/src/stratalog_table/commands.py",
+                "opened.at(version_of(opened.document, at, first=1))",
+                "opened.at(at and int(at))",
+            ),
+        ),
+        (f"{TESTS}/test_cli.py::test_a_scan_reads_the_version_of_a_time",),
+        raises=("ValueError",),
     ),
 )

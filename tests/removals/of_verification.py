@@ -8,6 +8,8 @@ __all__ = ["REMOVALS"]
 
 READ_ONLY = "tests/maintenance/test_read_only.py"
 REBUILD = "src/stratalog/documents/rebuild.py"
+MAINTAIN = "tests/maintenance/test_maintain.py"
+POSITIONS = "tests/maintenance/test_damaged_positions.py"
 VERIFICATION = "tests/maintenance/test_verification.py"
 SNAPSHOTS = "src/stratalog/documents/snapshots.py"
 UPTO = (
@@ -58,7 +60,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(
                 "src/stratalog/maintenance/document_check.py",
                 "entry_key(self._environment.index, self._log.record, rebuild.version + 1)",
-                "item_key(self._log.record.prefix, number(rebuild.version + 1))",
+                "f'{self._log.record.prefix} {rebuild.version + 1:016}'",
             ),
         ),
         ("tests/maintenance/test_inspection.py::test_an_entry_that_cannot_be_applied_is_named_by_the_key_of_its_item",),
@@ -296,7 +298,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/record_check.py",
-                "            _read_body(environment, name, finding.version, damages)\n",
+                "        if finding.key:\n            _read_body(environment, name, finding.version, damages)\n",
                 "",
             ),
         ),
@@ -468,7 +470,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/verification.py",
-                "if isinstance(exc, NotFound) and not _is_listed(store, history):",
+                "if isinstance(exc, NotFound) and not has_line(store, history):",
                 "if isinstance(exc, NotFound):",
             ),
         ),
@@ -527,7 +529,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B771",
         (
             Edit(
-                "src/stratalog/maintenance/damage.py",
+                "src/stratalog/maintenance/shapes.py",
                 "attribute.numbers is not None and value not in attribute.numbers",
                 "value is None",
             ),
@@ -750,8 +752,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/maintenance/marks.py",
-                'decode_attribute(item, "x", _decode_ref, "an entry")',
-                '_decode_ref(item.attributes["x"])',
+                'decode_attribute(item, "x", decode_body_ref, "an entry")',
+                'decode_body_ref(item.attributes["x"])',
             ),
         ),
         ("tests/maintenance/test_damaged_values.py::test_a_damaged_pointer_of_an_entry_is_damage_for_a_marking",),
@@ -787,7 +789,8 @@ REMOVALS: tuple[Removal, ...] = (
                 "src/stratalog/maintenance/inspection.py",
                 "in list_lines(store.environment.index, organisation, shelf):\n"
                 "                    if line.position is None:\n",
-                "in list_lines(index, organisation, shelf):\n                    if line.item is not None:\n",
+                "in list_lines(environment.index, organisation, shelf):\n"
+                "                    if line.item is not None:\n",
             ),
         ),
         ("tests/maintenance/test_inspection.py::test_a_history_with_a_damaged_directory_line_is_inspected_too",),
@@ -802,5 +805,63 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         ("tests/maintenance/test_inspection.py::test_failures_of_a_record_without_a_version_are_inspected",),
+    ),
+    Removal(
+        "B981",
+        (
+            Edit(
+                "src/stratalog/maintenance/shapes.py",
+                '    if kind == "pin" and not PIN.fullmatch(item.sort):\n'
+                '        return "the key of the item is not a version and the prefix of a log"\n',
+                "",
+            ),
+        ),
+        (
+            "tests/maintenance/test_damaged_keys.py::test_an_item_with_an_impossible_key_is_damage_and_ends_no_verification",
+        ),
+    ),
+    Removal(
+        "B1051",
+        (
+            Edit(
+                "src/stratalog/log/usage.py",
+                '    stored = read_attributes(item, StoredMeasurement, "a measurement of usage")\n',
+                "    values: Any = item.attributes\n"
+                "    stored = StoredMeasurement(*(values[name] for name in StoredMeasurement.__struct_fields__))\n",
+            ),
+        ),
+        ("tests/log/test_admission.py::test_a_measurement_with_a_value_of_the_wrong_type_stops_no_write",),
+    ),
+    Removal(
+        "B1052",
+        (
+            Edit(
+                "src/stratalog/cli/verification.py",
+                '        _refuse({"--lines": lines}, "has no effect with the checkpoint of one history")\n',
+                "",
+            ),
+        ),
+        ("tests/cli/test_commands.py::test_lines_are_refused_with_the_checkpoint_of_one_history",),
+    ),
+    Removal(
+        "B1053",
+        (Edit("src/stratalog/maintenance/store_pass.py", 'f"step {number + 1} of the', 'f"step {number} of the'),),
+        (f"{MAINTAIN}::test_each_application_step_runs_once_in_a_pass_even_if_an_earlier_step_fails",),
+    ),
+    Removal(
+        "B1054",
+        (
+            Edit(
+                "src/stratalog/maintenance/store_pass.py",
+                "if position.shelf < STEPS or is_decimal(position.id)",
+                "if True",
+            ),
+        ),
+        (f"{POSITIONS}::test_a_pass_with_steps_replaces_a_position_with_an_impossible_value",),
+    ),
+    Removal(
+        "B1054",
+        (Edit("src/stratalog/maintenance/store_pass.py", "msgspec.Meta(ge=LOGS, le=STEPS)", "msgspec.Meta()"),),
+        (f"{POSITIONS}::test_a_pass_with_steps_replaces_a_position_with_an_impossible_value",),
     ),
 )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from stratalog.documents import Document
 from stratalog.protocol import Mutation
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Pull, Pulled, Push, Pushed
-from stratalog.sync.pull import pull
+from stratalog.sync.pull import always, pull
 from stratalog.sync.push import push
-from stratalog.sync.replicache import ReplicacheAnswer, answer_push, read_push
+from stratalog.sync.replicache import ReplicacheAnswer, answer_push, open_replicache_pull, read_push
 
 
 class Follower:
@@ -49,3 +50,8 @@ def push_replicache(document: Document, body: Any, owner: str = "") -> Replicach
     """Push a Replicache request body, and return the answer of the push endpoint."""
     request = read_push(body)
     return request if isinstance(request, ReplicacheAnswer) else answer_push(push(document, request, owner))
+
+
+def pull_replicache(document: Document, body: Any, owner: str = "") -> ReplicacheAnswer:
+    """Pull in Replicache's protocol, with the whole patch in the answer."""
+    return open_replicache_pull(document, body, owner, always, start_bytes_max=sys.maxsize)[0]

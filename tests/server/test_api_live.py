@@ -144,7 +144,7 @@ def on_a_hub(story: Story, limits: ServerLimits = QUICK) -> None:
     async def run() -> None:
         store = open_store("memory:")
         store.create("acme", "budget")
-        hub = Hub(store, limits, Metrics(store.environment), Pools(2))
+        hub = Hub(store, limits, Metrics(store.environment), Pools(limits))
         watch = asyncio.create_task(hub.watch())
         try:
             async with asyncio.timeout(STORY_SECONDS_MAX):

@@ -63,6 +63,24 @@ def test_an_application_stores_and_reads_snapshots_of_a_log(sheet: Client) -> No
     assert problem(sheet.put(f"{SHEET}/snapshot?version=1", json={"body": "x" * 300_000})) == (422, "limit-exceeded")
 
 
+def test_a_snapshot_in_parts_is_refused_and_one_saved_over_http_is_returned(sheet: Client) -> None:
+    append(sheet, "set")
+    append(sheet, "set")
+    assert sheet.put(f"{SHEET}/snapshot?version=1", json={"body": "state"}).status_code == 200
+    log = sheet.app.state.service.store.log("acme", "sheet")
+    assert log.save_snapshot(2, [b"the first part", b"the second part"])
+    assert problem(sheet.get(f"{SHEET}/snapshot")) == (400, "invalid")
+    assert sheet.get(f"{SHEET}/snapshot?at=1").json()["body"] == "state"
+
+
+def test_a_snapshot_with_the_form_of_a_list_of_parts_is_refused(sheet: Client) -> None:
+    """It would count as a state in parts that are missing."""
+    append(sheet, "set")
+    body = {"body": ["app-snapshot", 1, None, None]}
+    assert problem(sheet.put(f"{SHEET}/snapshot?version=1", json=body)) == (400, "invalid")
+    assert sheet.get(f"{SHEET}/snapshots").json()["snapshots"] == []
+
+
 @pytest.mark.parametrize(
     "body",
     [2**70, float("nan"), msgspec.msgpack.Ext(5, b"x"), msgspec.msgpack.Ext(-1, b"\0\0\0\1"), {1: 2}, {None: 2}],

@@ -190,7 +190,7 @@ def test_the_history_distinguishes_two_principals_of_the_same_name() -> None:
     assert authors == [("Ada Lovelace", "ada"), ("Ada Lovelace", "mallory")]
 
 
-def test_no_token_is_written_to_the_log(guarded: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_log_message_contains_a_token(guarded: Client, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         guarded.get(BUDGET, headers=ADA)
         guarded.get(BUDGET, headers={"Authorization": "Bearer wrong-token"})

@@ -6,7 +6,7 @@ import errno
 import gc
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,8 +32,8 @@ from stratalog.server.patch_streams import stream_pull
 from stratalog.server.security import Principal, StaticTokens
 from stratalog.store import Store, open_store
 from stratalog.sync.pull import open_pull, pull
-from stratalog.sync.replicache import pull_replicache
 from tests.server.api import BUDGET, Client, mutation, push, serving
+from tests.server.helpers import pull_replicache
 
 PIECE_BYTES = 1000
 SLOT_BYTES = 5000
@@ -71,18 +71,17 @@ def spool() -> Iterator[BodySpool]:
 def request_bytes(**limits: int) -> RequestBytes:
     application = Application(limits=ServerLimits(**limits), authenticate=StaticTokens({}))
     scope: Any = {"client": None}
-    ConnectionBudgets(application.limits, is_shared=True).open(scope).count_for_principal("ada")
+    with ConnectionBudgets(application.limits, is_shared=True).open(scope) as connection:
+        connection.count_for_principal("ada")
     return RequestBytes(ByteBudgets(application), scope)
 
 
-@contextmanager
-def asking(spool: BodySpool) -> Iterator[Any]:
-    """An object that replaces a request, with the attributes that responses use."""
-    with request_bytes() as taken:
-        scope = {"state": {"stratalog_bytes": taken}}
-        yield SimpleNamespace(
-            scope=scope, app=SimpleNamespace(state=SimpleNamespace(service=SimpleNamespace(spool=spool)))
-        )
+def asking(spool: BodySpool) -> Any:
+    """Return an object that replaces a request, with the attributes that responses use."""
+    scope = {"state": {"stratalog_bytes": request_bytes()}}
+    return SimpleNamespace(
+        scope=scope, app=SimpleNamespace(state=SimpleNamespace(service=SimpleNamespace(spool=spool)))
+    )
 
 
 @pytest.mark.usefixtures("small")
@@ -118,13 +117,13 @@ def test_the_file_is_empty_after_its_last_reader_has_closed(spool: BodySpool) ->
 
 
 def test_the_bytes_in_the_file_and_the_piece_in_memory_count_against_the_budgets(spool: BodySpool) -> None:
-    with request_bytes() as taken:
-        taken.cover_answer(10**6)
-        pieces = spool.pieces(iter([b"x" * 400_000, b"y" * 300_000]), taken)
-        for _ in range(7):
-            assert len(next(pieces)) <= BODY_PIECE_BYTES
-            assert (taken._budgets.files.used, taken._budgets.answers.used) == (400_000, BODY_PIECE_BYTES)
-        assert next(pieces, None) is None
+    taken = request_bytes()
+    taken.cover_answer(10**6)
+    pieces = spool.pieces(iter([b"x" * 400_000, b"y" * 300_000]), taken)
+    for _ in range(7):
+        assert len(next(pieces)) <= BODY_PIECE_BYTES
+        assert (taken._budgets.files.used, taken._budgets.answers.used) == (400_000, BODY_PIECE_BYTES)
+    assert next(pieces, None) is None
     refused = spool.pieces(iter([b"x" * 400_000]), request_bytes(file_bytes_of_principal_max=399_999))
     with pytest.raises(Refused, match="the principal has used its share of bytes of temporary files"):
         next(refused)
@@ -152,14 +151,14 @@ def test_no_stored_part_of_a_body_is_in_memory_while_a_piece_is_sent(spool: Body
         records.put("report", LARGE)
         get = store.environment.blobs.get
         store.environment.blobs.get = lambda key: Tracked(get(key))  # type: ignore[method-assign]
-        with asking(spool) as request:
-            parts = records.open("report")
-            stream = ranges.answer_body(request, parts, len(LARGE), "", None, None, {}, immutable=False)
-            received = b""
-            for piece in stream.iterator:  # type: ignore[union-attr]
-                gc.collect(0)
-                assert Tracked.alive == 0
-                received += piece  # type: ignore[operator]
+        request = asking(spool)
+        parts = records.open("report")
+        stream = ranges.answer_body(request, parts, len(LARGE), "", None, None, {}, immutable=False)
+        received = b""
+        for piece in stream.iterator:  # type: ignore[union-attr]
+            gc.collect(0)
+            assert Tracked.alive == 0
+            received += piece  # type: ignore[operator]
     assert received == LARGE
 
 
@@ -252,7 +251,8 @@ def test_a_streamed_patch_reads_values_only_as_they_are_sent(spool: BodySpool, m
         return load(self, stored)
 
     monkeypatch.setattr(Values, "load", note)
-    with filled_store() as store, asking(spool) as request:
+    with filled_store() as store:
+        request = asking(spool)
         taken = request.scope["state"]["stratalog_bytes"]
         opened = open_pull(store.document("acme", "budget"), Pull("g"), start_bytes_max=VALUE_BYTES)
         assert len(loads) == len(opened.start.patch) - 1 <= 3

@@ -170,15 +170,15 @@ def test_a_request_on_a_socket_above_its_principal_s_share_counts_for_its_addres
         ConnectionBudgets(LIMITS, is_shared=True),
         Budget("connections", 4, {"address": 2, "principal": 1}),
     )
-    with sockets.take(("principal", "ada")), sockets.take(("address", "10.0.0.1")) as socket:
-        connection = budgets.open({**scope(), SOCKET: socket})
+    sockets.take(("principal", "ada"))
+    socket = sockets.take(("address", "10.0.0.1"))
+    with budgets.open({**scope(), SOCKET: socket}) as connection:
         connection.count_for_address()
         with pytest.raises(Refused, match="the principal has used its share"):
             connection.count_for_principal("ada")
         assert (connection.principal, connection.holders) == ("", (("address", "10.0.0.1"),))
         assert socket.holders == (("address", "10.0.0.1"),)
         assert budgets.connections.used_by(("principal", "ada")) == 0
-        connection.close()
 
 
 def test_live_connections_cannot_use_all_connections() -> None:
@@ -239,7 +239,8 @@ def test_the_addresses_of_a_network_share_a_byte_budget() -> None:
     )
     callers = [scope("2001:db8:1:2::9"), scope("2001:db8:1:2::a"), scope("2001:db8:1:3::9")]
     for caller in callers:
-        connections.open(caller).count_for_address()
+        with connections.open(caller) as connection:
+            connection.count_for_address()
     first, second, third = (RequestBytes(budgets, caller) for caller in callers)
     first.take_body(10)
     third.take_body(10)
@@ -256,12 +257,13 @@ def test_callers_outside_an_organisation_use_none_of_its_body_bytes() -> None:
     )
     for number in range(3):
         stranger = {**scope(), "path_params": {"organisation": "acme"}}
-        connections.open(stranger).count_for_principal(f"u-{number}")
+        with connections.open(stranger) as connection:
+            connection.count_for_principal(f"u-{number}")
         RequestBytes(budgets, stranger).take_body(3)
     member = scope()
-    connection = connections.open(member)
-    connection.count_for_principal("u-ada")
-    connection.enter("acme")
+    with connections.open(member) as connection:
+        connection.count_for_principal("u-ada")
+        connection.enter("acme")
     RequestBytes(budgets, member).take_body(3)
     assert budgets.bodies.used_by(("organisation", "acme")) == 3
 

@@ -9,7 +9,8 @@ import pytest
 
 from stratalog.documents import Document, Rules
 from stratalog.documents.rejections import LAST_ATTEMPT, UNEXPECTED
-from stratalog.errors import Corrupt, Invalid, NotFound, OutcomeUnknown, Unsupported
+from stratalog.documents.resumption import LOST_RANGES_MAX
+from stratalog.errors import Corrupt, Invalid, NotFound, OutcomeUnknown, Unsupported, VersionForgotten
 from stratalog.keys import QUEUE_ATTEMPTS_PARTITION, REJECTED_PARTITION
 from stratalog.log import Log, delete_log
 from stratalog.ports.index import Item, Put
@@ -384,3 +385,43 @@ def test_no_push_of_a_weekly_group_is_applied_twice_after_a_missing_push() -> No
     statuses = [outcome.status for push in (later, missing, later, missing) for outcome in apply(document, push)]
     assert statuses == ["applied", "applied", "seen", "seen"]
     assert document.get("n") == 2
+
+
+def with_missing_pushes(document: Document) -> list[QueuedPush]:
+    """Apply the even pushes of a sender, and return all pushes. A state cannot keep so many lost ranges."""
+    pushes = [
+        QueuedPush(WEEKLY, document.origin, "", "", [Carried("ada", id, "inc", {"key": "n"})])
+        for id in range(1, 2 * LOST_RANGES_MAX + 9)
+    ]
+    assert {apply(document, push)[0].status for push in pushes[1::2]} == {"applied"}
+    return pushes
+
+
+def test_each_missing_push_of_a_weekly_group_is_applied_once_however_many_are_missing() -> None:
+    document = QueuePath().document
+    pushes = with_missing_pushes(document)
+    assert {apply(document, push)[0].status for push in pushes[::2]} == {"applied"}
+    assert {apply(document, push)[0].status for push in pushes} == {"seen"}
+    assert document.get("n") == len(pushes)
+
+
+def test_a_missing_push_whose_number_the_log_has_forgotten_is_not_called_seen() -> None:
+    document = QueuePath().document
+    first, _, third, *_ = with_missing_pushes(document)
+    apply(document, third)
+    document.forget_below(document.version)
+    with pytest.raises(VersionForgotten):
+        apply(document, first)
+    assert apply(document, third)[0].status == "seen"
+
+
+def test_an_applied_push_after_many_missing_pushes_is_seen_although_the_log_has_forgotten_it() -> None:
+    document = QueuePath().document
+    pushes = [
+        QueuedPush(WEEKLY, document.origin, "", "", [Carried("ada", id, "inc", {"key": "n"})]) for id in range(1, 101)
+    ]
+    assert {apply(document, push)[0].status for push in pushes[1::2]} == {"applied"}
+    document.forget_below(document.version)
+    assert {apply(document, push)[0].status for push in pushes[1::2]} == {"seen"}
+    assert {apply(document, push)[0].status for push in pushes[::2]} == {"applied"}
+    assert document.get("n") == len(pushes)

@@ -16,9 +16,9 @@ from stratalog.protocol.readable import from_plain, to_plain
 from stratalog.protocol.sync import Pull, Pulled, Push, Pushed
 from stratalog.sync.pull import pull
 from stratalog.sync.push import push
-from stratalog.sync.replicache import ReplicacheAnswer, pull_replicache
+from stratalog.sync.replicache import ReplicacheAnswer
 from tests.documents.helpers import World
-from tests.server.helpers import push_replicache
+from tests.server.helpers import pull_replicache, push_replicache
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[2] / "formats/golden/sync-v1.json").read_text())
 

@@ -40,6 +40,7 @@ def test_the_first_page_links_to_the_applications_pages(tmp_path: Path) -> None:
 def test_the_page_of_the_api_names_each_call(client: Client) -> None:
     document = client.get("/schema/openapi.json").json()
     text = client.get("/schema").text
+    assert "<dd>not found · Problem</dd>" in text
     calls = [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
     assert calls
     for method, path in calls:
@@ -62,7 +63,7 @@ def test_the_icon_has_the_name_that_browsers_ask_for(client: Client) -> None:
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 JAVA = "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"
-"""What Java's `HttpURLConnection` sends by default."""
+"""The header `Accept` that Java's `HttpURLConnection` sends by default."""
 
 
 def test_a_person_gets_a_page_for_an_unknown_address(client: Client) -> None:
@@ -135,7 +136,10 @@ def test_no_other_origin_may_embed_an_answer_unless_it_may_read_it() -> None:
     with serving(Application(origins=(PAGE,))) as client:
         assert client.get("/health").headers[name] == "same-origin"
         assert name not in client.get("/health", headers={"Origin": PAGE}).headers
-    with serving(Application(authenticate=StaticTokens({}), origins=(PAGE,))) as client:
-        assert name not in client.get("/health").headers
     with serving(Application(authenticate=StaticTokens({}))) as client:
         assert client.get("/health").headers[name] == "same-origin"
+
+
+def test_any_origin_may_embed_an_answer_of_a_server_with_authentication_and_allowed_origins() -> None:
+    with serving(Application(authenticate=StaticTokens({}), origins=(PAGE,))) as client:
+        assert "cross-origin-resource-policy" not in client.get("/health").headers

@@ -138,9 +138,9 @@ def test_a_small_answer_does_not_count_against_the_answer_budget() -> None:
     tokens = StaticTokens({"t": Principal(id="ada")})
     with serving(Application(authenticate=tokens, limits=limits)) as client:
         client.put(BUDGET, headers=headers)
-        with service_of(client).byte_budgets.answers.take(("principal", "ada"), amount=100_000):
-            assert client.get(BUDGET, headers=headers).status_code == 200
-            assert client.get(f"{BUDGET}/state", headers=headers).status_code == 429
+        service_of(client).byte_budgets.answers.take(("principal", "ada"), amount=100_000)
+        assert client.get(BUDGET, headers=headers).status_code == 200
+        assert client.get(f"{BUDGET}/state", headers=headers).status_code == 429
 
 
 @pytest.mark.parametrize("is_full", [False, True])
@@ -151,8 +151,8 @@ def test_the_answer_to_a_push_is_not_refused_when_the_answer_budget_is_full(is_f
         client.headers["Authorization"] = "Bearer t"
         client.put(BUDGET)
         answers = service_of(client).byte_budgets.answers
-        with answers.take(("principal", "bob" if is_full else "ada"), amount=100_000):
-            outcomes = push(client, *[mutation("c" * 100, id, key="k", value=1) for id in range(1, 1001)])
+        answers.take(("principal", "bob" if is_full else "ada"), amount=100_000)
+        outcomes = push(client, *[mutation("c" * 100, id, key="k", value=1) for id in range(1, 1001)])
         assert [outcome["status"] for outcome in outcomes] == ["applied"] * 1000
 
 
@@ -164,8 +164,8 @@ def test_the_answer_to_a_replay_is_refused_since_a_replay_writes_nothing() -> No
         client.post(f"{BUDGET}/fork", json={"name": "copy"})
         copy = "/v1/organisations/acme/documents/copy"
         push(client, *[mutation("c", id, key=f"k{id}", value=1) for id in range(1, 1001)], path=copy)
-        with service_of(client).byte_budgets.answers.take(("principal", "ada"), amount=1_000_000):
-            assert client.post(f"{copy}/replay", json={"document": "budget"}).status_code == 429
+        service_of(client).byte_budgets.answers.take(("principal", "ada"), amount=1_000_000)
+        assert client.post(f"{copy}/replay", json={"document": "budget"}).status_code == 429
 
 
 def test_the_presence_of_all_documents_of_a_process_shares_a_byte_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,8 @@ def test_the_presence_of_all_documents_of_a_process_shares_a_byte_rate(monkeypat
 
     async def story() -> list[float | None]:
         store = open_store("memory:", clock=ManualClock())
-        made = hub.Hub(store, ServerLimits(), Metrics(store.environment), Pools(2))
+        limits = ServerLimits()
+        made = hub.Hub(store, limits, Metrics(store.environment), Pools(limits))
         for name in ("plan", "budget"):
             store.create("acme", name)
             listener = await made.join("acme", name)

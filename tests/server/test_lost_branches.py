@@ -21,10 +21,9 @@ from stratalog.protocol.sync import Clear, Cookie, Pull, Pulled, Push
 from stratalog.store import Store
 from stratalog.sync.pull import pull
 from stratalog.sync.push import push
-from stratalog.sync.replicache import pull_replicache
 from tests.client.helpers import InProcess
 from tests.documents.helpers import World, put
-from tests.server.helpers import Follower
+from tests.server.helpers import Follower, pull_replicache
 
 
 def backup(world: World) -> Any:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from stratalog.limits import CALLER_COMPUTED_BURST_SECONDS, CALLER_COMPUTED_SHARE_MIN, CALLER_PAUSE_SECONDS_MAX
 from stratalog.server import paces
+from stratalog.server.application import ServerLimits
 from stratalog.server.errors import Refused
 from stratalog.server.paces import Paces
 from stratalog.server.pools import LoopThreads, Pools
@@ -417,7 +418,7 @@ def test_too_many_calls_are_refused(given: dict[str, Any], status: int, scope: s
 
 def test_a_single_principal_cannot_fill_the_queue_of_a_document() -> None:
     async def story() -> None:
-        pools, gate = Pools(2, pushes_waiting_max=4), Gate()
+        pools, gate = Pools(ServerLimits(threads=2, pushes_waiting_max=4)), Gate()
 
         def push(name: str, caller: Holder) -> asyncio.Task[str]:
             pools.begin("reads", None, caller)
@@ -547,7 +548,7 @@ def test_an_exception_of_a_call_reaches_its_caller_and_frees_the_turn(
 
 def test_the_default_executor_of_the_loop_uses_the_pool_of_the_request() -> None:
     async def story() -> None:
-        pools = Pools(2)
+        pools = Pools(ServerLimits(threads=2))
         loop = asyncio.get_running_loop()
         loop.set_default_executor(LoopThreads(pools))
 

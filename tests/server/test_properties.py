@@ -34,8 +34,8 @@ class Pulls(msgspec.Struct, frozen=True):
     source: int | None
 
 
-class Upkeep(msgspec.Struct, frozen=True):
-    """Work that servers do independently of the clients."""
+class Maintenance(msgspec.Struct, frozen=True):
+    """Work on the document that no client requests."""
 
     work: str
 
@@ -50,8 +50,8 @@ mutations = st.one_of(
 )
 pushes = st.builds(Pushed, clients, st.lists(mutations, min_size=1, max_size=3).map(tuple))
 pulls = st.builds(Pulls, st.integers(0, 3), st.none() | st.none() | st.integers(0, 3))
-upkeep = st.builds(Upkeep, st.sampled_from(["reopen", "snapshot", "forget", "recreate", "collect"]))
-steps = st.lists(st.one_of(pushes, pushes, pulls, pulls, upkeep), max_size=40)
+maintenance = st.builds(Maintenance, st.sampled_from(["reopen", "snapshot", "forget", "recreate", "collect"]))
+steps = st.lists(st.one_of(pushes, pushes, pulls, pulls, maintenance), max_size=40)
 
 
 class Model:
@@ -65,7 +65,7 @@ class Model:
         self.followers = [Follower(group) for group in ("browser", "phone", "browser", "viewer")]
         self.rejected: dict[tuple[str, int], str] = {}
 
-    def run(self, step: Pushed | Pulls | Upkeep) -> None:
+    def run(self, step: Pushed | Pulls | Maintenance) -> None:
         if isinstance(step, Pushed):
             self._push(step)
         elif isinstance(step, Pulls):

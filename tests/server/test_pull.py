@@ -326,6 +326,19 @@ def test_comparing_trees_and_reading_entries_find_the_same_changes(
         assert set(answer.last) == moved
 
 
+@pytest.mark.parametrize("read_max", [0, 200], ids=["by trees", "by entries"])
+def test_a_pull_reports_a_number_that_was_raised_after_its_cookie(
+    read_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes_module, "ENTRIES_READ_MAX", read_max)
+    document = World().create()
+    push_one(document, inc(id=1))
+    cookie = pulled(document).cookie
+    document.resume("g", "", {"ada": 5})
+    document.snapshot()
+    assert pulled(document, cookie).last == {"ada": 5}
+
+
 def test_a_large_gap_is_compared_without_reading_its_entries() -> None:
     world = World(snapshot_entries_interval=10)
     document = grown(world, 25)

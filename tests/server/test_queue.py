@@ -406,7 +406,7 @@ def test_a_failed_background_acknowledgement_is_repeated_after_redelivery() -> N
         return raises(OutcomeUnknown("simulated")) if left[0] >= 0 else acknowledge(message)
 
     path.store.queue.acknowledge = failing  # type: ignore[method-assign]
-    worker = Worker(path.store, aside=AtOnce())
+    worker = Worker(path.store, executor=AtOnce())
     worker.run(drain=True)
     path.clock.sleep(31)
     worker.run(drain=True)
@@ -419,7 +419,7 @@ def test_an_unexpected_error_of_a_background_acknowledgement_is_reported() -> No
     path.push(put("ada", 1))
     path.store.queue.acknowledge = lambda message: raises(Corrupt("simulated"))  # type: ignore[method-assign]
     reported: list[str] = []
-    worker = Worker(path.store, report_failure=lambda message, reason: reported.append(reason), aside=AtOnce())
+    worker = Worker(path.store, report_failure=lambda message, reason: reported.append(reason), executor=AtOnce())
     worker.run(drain=True)
     assert [reason.split(":")[0] for reason in reported] == ["Corrupt"]
     assert (worker.counts["applied"], worker.counts["failures"]) == (1, 1)

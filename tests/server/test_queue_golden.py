@@ -79,7 +79,10 @@ def test_the_names_of_the_sender_s_mutators_are_after_all_fields_that_an_older_w
 
 
 def opened(message: bytes) -> tuple[messages.Envelope, bytes]:
-    """Return a message's envelope without its push, and the decompressed push. The compressed bytes may differ."""
+    """Return a message's envelope without its push, and the decompressed push, which is empty if a blob has the push.
+
+    The compressed bytes may differ.
+    """
     envelope = messages.read_message(message)
     push = decompress(envelope.inline, QUEUED_BYTES_MAX) if envelope.inline else b""
     return msgspec.structs.replace(envelope, inline=b""), push

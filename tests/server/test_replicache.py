@@ -13,15 +13,9 @@ from stratalog.errors import Forbidden, Invalid
 from stratalog.log import delete_log
 from stratalog.protocol import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Push, Pushed
-from stratalog.sync.replicache import (
-    ReplicacheAnswer,
-    answer_push,
-    pull_replicache,
-    read_pull,
-    read_push,
-)
+from stratalog.sync.replicache import ReplicacheAnswer, answer_push, read_pull, read_push
 from tests.documents.helpers import World
-from tests.server.helpers import push_replicache
+from tests.server.helpers import pull_replicache, push_replicache
 
 NOT_FOUND = ReplicacheAnswer(200, {"error": "ClientStateNotFound"})
 

@@ -235,16 +235,18 @@ def test_a_page_is_refused_unread_if_its_principal_s_share_of_answers_is_used_up
     shared: Client, loads: list[bytes]
 ) -> None:
     answers = service_of(shared).byte_budgets.answers
-    with answers.take(("principal", "ada"), amount=6000):
-        for path in ("state", "items", "versions", "diff?source=0&target=3", "history?key=notes/0"):
-            answer = shared.get(f"{BUDGET}/{path}", headers=ADA)
-            assert problem(answer, scope=True) == (429, "too-many-requests")
-            assert (answer.json()["scope"], answer.json()["limit"], answer.json()["value"]) == ("principal", 8000, 9000)
-            assert "retry-after" in answer.headers
-        assert loads == []
-        assert shared.get(f"{BUDGET}/state", headers=BOB).status_code == 200
-        with answers.take(("principal", "cyd"), amount=6000):
-            assert problem(shared.get(f"{BUDGET}/state", headers=BOB), scope=True) == (503, "unavailable")
+    of_ada = answers.take(("principal", "ada"), amount=6000)
+    for path in ("state", "items", "versions", "diff?source=0&target=3", "history?key=notes/0"):
+        answer = shared.get(f"{BUDGET}/{path}", headers=ADA)
+        assert problem(answer, scope=True) == (429, "too-many-requests")
+        assert (answer.json()["scope"], answer.json()["limit"], answer.json()["value"]) == ("principal", 8000, 9000)
+        assert "retry-after" in answer.headers
+    assert loads == []
+    assert shared.get(f"{BUDGET}/state", headers=BOB).status_code == 200
+    of_cyd = answers.take(("principal", "cyd"), amount=6000)
+    assert problem(shared.get(f"{BUDGET}/state", headers=BOB), scope=True) == (503, "unavailable")
+    of_ada.release()
+    of_cyd.release()
     assert answers.used == 0
     assert shared.get(f"{BUDGET}/state", headers=ADA).status_code == 200
     assert answers.used == 0

@@ -45,10 +45,11 @@ def test_a_full_budget_of_the_process_refuses_every_principal() -> None:
 
 def test_a_refused_growth_of_an_allocation_does_not_change_the_allocation() -> None:
     connections = budget()
-    with connections.take(ADA) as allocation:
-        with pytest.raises(Refused):
-            allocation.add(4)
-        assert connections.used_by(ADA) == allocation.amount == connections.used == 1
+    allocation = connections.take(ADA)
+    with pytest.raises(Refused):
+        allocation.add(4)
+    assert connections.used_by(ADA) == allocation.amount == connections.used == 1
+    allocation.release()
     allocation.release()
     assert connections.used_by(ADA) == connections.used == 0
 

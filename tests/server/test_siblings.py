@@ -74,7 +74,8 @@ class Supervised:
             await asyncio.get_running_loop().sock_sendall(self.stream, msgspec.json.encode(line) + b"\n")
 
 
-def test_the_metrics_of_all_processes_are_gathered() -> None:
+def test_the_metrics_of_all_processes_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(siblings, "SIBLING_METRICS_SECONDS_MAX", 60)
     process = Supervised()
 
     async def act() -> Any:

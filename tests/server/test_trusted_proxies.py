@@ -58,14 +58,14 @@ def test_an_invalid_address_of_a_trusted_proxy_is_refused_at_the_start(proxy: st
 
 
 def test_invalid_tokens_behind_a_trusted_proxy_count_for_each_caller_s_own_address(tmp_path: Path) -> None:
-    limits = ServerLimits(invalid_tokens_burst=2, invalid_token_wait_seconds=0)
+    limits = ServerLimits(invalid_tokens_per_second=0.001, invalid_tokens_burst=2, invalid_token_wait_seconds=0)
     statuses, lines = ask_all(tmp_path, Application(authenticate=TOKENS, limits=limits, trusted_proxies=(PROXY,)))
     assert statuses == [401, 401, 429, 401]
     assert lines == ["203.0.113.1"] * 3 + ["2001:db8:2::"]
 
 
 def test_the_header_of_a_peer_that_is_not_trusted_is_ignored(tmp_path: Path) -> None:
-    limits = ServerLimits(invalid_tokens_burst=2, invalid_token_wait_seconds=0)
+    limits = ServerLimits(invalid_tokens_per_second=0.001, invalid_tokens_burst=2, invalid_token_wait_seconds=0)
     statuses, lines = ask_all(tmp_path, Application(authenticate=TOKENS, limits=limits))
     assert statuses == [401, 401, 429, 429]
     assert lines == [PROXY] * 4

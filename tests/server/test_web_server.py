@@ -26,15 +26,14 @@ from stratalog.server.acceptor import Acceptor
 from stratalog.server.app import create_app
 from stratalog.server.application import ServerLimits
 from stratalog.server.connections import OpenConnections
-from stratalog.server.descriptors import connections_within
 from stratalog.server.metrics import Metrics
 from stratalog.server.security import Principal, StaticTokens
-from stratalog.server.web_server import WebServer, serve
+from stratalog.server.web_server import WebServer, connections_within, serve
 from stratalog.store import open_store
 from tests.processes import environment, start
 from tests.server.api import BUDGET
 from tests.server.jumping_loop import run_jumping
-from tests.server.web_servers import HOST, RunningServer, connect, read_all, web_server
+from tests.server.web_servers import HOST, SECONDS_MAX, RunningServer, connect, read_all, web_server
 from tests.threads import until
 
 HALF_HEAD = b"GET /health HTTP/1.1\r\n" + HOST + b"X-a: "
@@ -398,6 +397,7 @@ def test_a_process_with_few_descriptors_raises_its_limit_and_survives_more_calle
 ) -> None:
     command = [sys.executable, "-c", WITH_FEW_DESCRIPTORS, "64", "256"]
     command += ["serve", "--json", "--port", "0", "--store", str(tmp_path / "data")]
+    command += ["--settings", json.dumps({"server": {"request_head_seconds_max": SECONDS_MAX}})]
     with start(command, cwd=tmp_path, env=environment()) as process, ExitStack() as held:
         url = json.loads(process.read_line())["url"]
         running = RunningServer(None, int(url.rpartition(":")[2]))  # type: ignore[arg-type]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from stratalog.documents import Rules
-from stratalog.documents.rejections import list_rejections
+from stratalog.documents.rejections import read_rejection
+from stratalog.keys import REJECTED_PARTITION
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft
 from stratalog.testing.checkers import Violation
 from stratalog.testing.scheduler import Scheduler
@@ -55,7 +56,7 @@ def check_letters(place: Place, incarnation: str, truth: Truth) -> None:
     """Check that each faulty mutation has a dead letter with its reason, and no other mutation has a dead letter."""
     letters = {
         (letter.client, letter.id): letter
-        for _, letter in list_rejections(place.index)
+        for letter in map(read_rejection, place.index.query(REJECTED_PARTITION))
         if letter.incarnation == incarnation
     }
     for (client, id), (version, recorded) in truth.committed.items():

@@ -193,7 +193,10 @@ def check_answers(answers: Iterable[Answer], truth: Truth) -> None:
         if answer.version < 0:
             if log.deleted is None or log.deleted > answer.answered:
                 raise Violation("not-found", "a call reported an existing log as deleted", answer=answer)
-        elif not log.head_at(answer.sent) <= answer.version <= log.head_at(answer.answered):
+        elif not (
+            log.head_at(answer.sent) <= answer.version <= log.head_at(answer.answered)
+            and log.lived(answer.sent, answer.answered)
+        ):
             raise Violation(
                 "stale-answer",
                 "a returned head was not valid at any time during the call",

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from stratalog.backends.memory import MemoryIndex
+from stratalog.limits import GRACE_SECONDS
 from stratalog.log import blob_batch
 from stratalog.log.segments import Segment, list_segments
 from stratalog.log.snapshots import list_snapshots
@@ -105,7 +106,7 @@ def _mutant(name: str, owner: Any, attribute: str, bug: object, caught_by: tuple
 
 DANGLING = ("nothing dangling", "history kept")
 MUTANTS = (
-    _mutant("observation rule ignored (blobs)", collection, "OBSERVATION_SECONDS_MAX", -301),
+    _mutant("observation rule ignored (blobs)", collection, "OLD_SECONDS", GRACE_SECONDS - 301),
     _mutant("blob deleted without its stamp", _Collection, "_delete", _delete_unseen),
     _mutant("commit leaves the age of its blobs", MemoryIndex, "_put_blobs", _put_new_blobs),
     Mutant(

@@ -9,6 +9,7 @@ from typing import Any
 
 import apsw
 
+from stratalog import sqlite_files
 from stratalog.backends import files, sqlite, sqlite_blobs, sqlite_file
 from stratalog.backends.files import FileBlobs
 from stratalog.backends.sqlite import SqliteIndex
@@ -135,7 +136,7 @@ MUTANTS = (
     Mutant(
         "failed COMMIT reported as unavailable",
         DiskWorld,
-        replaced(sqlite_file, "OutcomeUnknown", Unavailable),
+        replaced(sqlite_files, "OutcomeUnknown", Unavailable),
         ("refused",),
     ),
     Mutant(

@@ -36,7 +36,7 @@ from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.entries import END, SEAL
 from stratalog.log.head import Head, follow_head
-from stratalog.log.names import NameRecord, read_name, require_name
+from stratalog.log.names import NameRecord, read_name, require_name, reread_name
 from stratalog.log.pending_entry import PendingEntry, same_request
 from stratalog.log.reader import Reader, Run
 from stratalog.log.retention import _Raising
@@ -120,8 +120,8 @@ def _last(index: Any, name: Any, segment: int) -> Any:
     return next(index.query(entries_partition(name.prefix, segment), reverse=True, limit=1), None)
 
 
-def _require_any(index: Any, organisation: str, name: str, incarnation: str | None = None) -> Any:
-    return require_name(index, organisation, name)
+def _reread_any(index: Any, known: Any) -> Any:
+    return require_name(index, known.organisation, known.name)
 
 
 def _from_index_unbounded(self: Any, segment: int, first: int, last: int, seen: Any) -> Run:
@@ -183,7 +183,7 @@ def _delete_head_first(log: Any) -> None:
     for _ in range(20):
         head = log.head()
         environment.clock.sleep(7200 * environment.clock.random())
-        record = require_name(environment.index, record.organisation, record.name, record.incarnation)
+        record = reread_name(environment.index, record)
         attributes = {"c": head.created_ms, "k": END, "w": new_id(environment.clock)}
         marker = Item(entries_partition(record.prefix, head.segment), number(head.version + 1), attributes)
         try:
@@ -332,7 +332,7 @@ MUTANTS = (
     ),
     _mutant(
         "wrong incarnation",
-        together(replaced(head, "require_name", _require_any), replaced(append, "require_name", _require_any)),
+        together(replaced(head, "reread_name", _reread_any), replaced(append, "reread_name", _reread_any)),
         "acknowledged",
         "stale-answer",
         "real-time",

@@ -1,4 +1,4 @@
-"""The checks of answers about forks and floors, against the journal of an index in memory."""
+"""The checks of answers about heads, forks and floors, against the journal of an index in memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.errors import VersionForgotten
-from stratalog.log import Environment, Log, LogSettings, create_log, fork_log
+from stratalog.log import Environment, Log, LogSettings, create_log, delete_log, fork_log
 from stratalog.log.retention import raise_floor
 from stratalog.ports.index import NO_BLOBS, Write
 from stratalog.testing.checkers import Violation
 from stratalog.testing.clock import ManualClock
 from tests.log.helpers import NAME, ORGANISATION, ScriptedIndex, event
 from tests.simulation.log_outcomes import Change, check_changes
-from tests.simulation.log_truth import Truth
+from tests.simulation.log_truth import Answer, Truth, check_answers
 
 
 class JournalIndex(ScriptedIndex):
@@ -116,3 +116,14 @@ def test_the_floor_of_an_ancestor_forgets_only_the_versions_that_the_ancestor_ho
     calls.refuse_fork(fork, 5)
     with pytest.raises(Violation, match="was reported as forgotten"):
         calls.check()
+
+
+def test_a_head_returned_by_a_call_after_the_deletion_of_the_log_is_a_violation() -> None:
+    calls = Calls()
+    prefix, sent = calls.log.record.prefix, len(calls.index.journal)
+    delete_log(calls.log)
+    answered = len(calls.index.journal)
+    truth = Truth(calls.index.journal)
+    check_answers([Answer(prefix, sent, answered, 10)], truth)
+    with pytest.raises(Violation):
+        check_answers([Answer(prefix, answered, answered, 10)], truth)

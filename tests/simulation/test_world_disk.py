@@ -78,7 +78,8 @@ def test_an_overwritten_file_may_be_old_or_new_or_torn(tmp_path: Path) -> None:
     assert all(content is not None and set(content) <= set(OLD + NEW) for content in found)
 
 
-def test_a_rename_is_durable_in_both_folders_or_in_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("synced", [None, "first", "second"])
+def test_a_rename_is_durable_in_both_folders_or_in_none(tmp_path: Path, synced: str | None) -> None:
     for seed in LIVES:
         disk = Disk(str(tmp_path / str(seed)), Random(seed))
         first, second = Path(disk.folder) / "first", Path(disk.folder) / "second"
@@ -88,6 +89,8 @@ def test_a_rename_is_durable_in_both_folders_or_in_none(tmp_path: Path) -> None:
         for path in (first / "file", first, second, first.parent):
             sync(disk, path)
         (first / "file").rename(second / "file")
+        if synced is not None:
+            sync(disk, first.parent / synced)
         after = Path(disk.fail(str(tmp_path / f"{seed}.next")).folder)
         assert (after / "first/file").exists() != (after / "second/file").exists()
 

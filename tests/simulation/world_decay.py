@@ -308,9 +308,9 @@ class DecayWorld:
             raise Violation("history kept", "there is no snapshot at or below the floor", log=log.record.name)
         if log.record.kind == "document":
             chunks, values = Chunks(self.shadow, log.record.owner), Values(self.shadow, log.record.owner)
-            readings = (blob for reading in read_state_back(chunks, values, roots_of(base)) for blob in reading.blobs)
+            readings = read_state_back(chunks, values, roots_of(base))
         else:
-            readings = read_app_snapshot_back(self.shadow, log.record.owner, base)  # type: ignore[assignment]
+            readings = read_app_snapshot_back(self.shadow, log.record.owner, base)
         lasting = {key for key, damage in before.items() if key in self.damaged and self.damages[key] == damage}
         unread = lasting & {reading.key for reading in readings}
         if unread:

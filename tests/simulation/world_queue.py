@@ -1,8 +1,7 @@
 """The world of the queue: servers queue the pushes of devices, and workers apply these pushes over a faulty queue.
 
 The queue delivers some messages twice, visibility timeouts expire, and acknowledgements get lost. Workers freeze and
-crash.
-Some mutations (poison) crash every worker that runs them. In some seeds an actor deletes a document, and creates
+crash. Some mutations (poison) crash every worker that runs them. In some seeds an actor deletes a document, and creates
 another document under the same name.
 """
 
@@ -18,8 +17,9 @@ import msgspec
 from stratalog.codec import encode
 from stratalog.documents import Document, Rules
 from stratalog.documents.commits import Commit, Recorded
-from stratalog.documents.rejections import list_rejections
+from stratalog.documents.rejections import read_rejection
 from stratalog.errors import Conflict, NotFound, OutcomeUnknown, QueueFull, StratalogError, Unavailable
+from stratalog.keys import REJECTED_PARTITION
 from stratalog.limits import MESSAGE_BYTES_MAX
 from stratalog.log import LogSettings, create_log, delete_log, open_log
 from stratalog.log.names import NameRecord, read_name
@@ -63,16 +63,16 @@ class QueueWorld:
         "queued",
         "queue full",
         "known before",
-        "claimed",
+        "claim checks",
         "applied",
         "rejected",
         "seen",
         "gap",
         "messages",
-        "joined",
+        "coalesced",
         "of another incarnation",
         "port errors",
-        "held too long",
+        "visibility ended",
         "poisoned",
         "rejected by a worker",
         "made anew",
@@ -290,7 +290,8 @@ class QueueWorld:
         Without crashes or freezes, workers may reject only poison.
         """
         crashes = sum(self.scheduler.counts.get(fault) for fault in FAULTS if fault.startswith(("crash", "freeze")))
-        letters = {(letter.client, letter.id) for _, letter in list_rejections(self.place.index)}
+        rejections = map(read_rejection, self.place.index.query(REJECTED_PARTITION))
+        letters = {(letter.client, letter.id) for letter in rejections}
         for recorded in truth.rejected:
             self.scheduler.counts.bump("rejected by a worker")
             if (recorded.client, recorded.id) not in letters:
@@ -333,7 +334,7 @@ class Watch:
         self._queue.send(group, bodies)
         for body in bodies:
             envelope = read_message(body)
-            self._world.scheduler.counts.bump("claimed", envelope.claim_check is not None)
+            self._world.scheduler.counts.bump("claim checks", envelope.claim_check is not None)
             self.pushes[envelope.token] = open_push(self._world.place.blobs, envelope)
 
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:

@@ -2,7 +2,7 @@
 
 The network loses, repeats and delays messages. Meanwhile other processes take snapshots, archive, forget, collect a
 group, and fork the document. One process deletes the document and creates another document under its name. An attacker
-requests data of the devices. The checks compare every state that a device ever had with the log.
+pulls and pushes for the devices' groups. The checks compare every state that a device ever had with the log.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ class SyncWorld:
         return True
 
     def _made(self, process: Process) -> bool:
-        """Create the document if it does not exist. Return whether it exists now."""
+        """Create the document if it does not exist. Return whether the process could then open it."""
         try:
             create_log(log_place(process, self.settings), ORGANISATION, MAIN, "document")
             self.scheduler.counts.bump("made anew")

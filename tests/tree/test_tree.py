@@ -13,7 +13,7 @@ from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, Unsuppor
 from stratalog.limits import BLOB_BYTES_MAX, KEY_BYTES_MAX, VERSION_MAX
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.diff import diff
-from stratalog.tree.lookup import count, get, nth, scan
+from stratalog.tree.lookup import count, get, scan
 from stratalog.tree.nodes import (
     CHUNK_ROWS_MAX,
     EMPTY,
@@ -37,7 +37,7 @@ from tests.tree.helpers import OWNER, build_from, items, keys_of_level, new_chun
 def test_the_empty_tree_holds_nothing_and_is_no_blob() -> None:
     chunks = new_chunks()
     assert build(chunks, []) == EMPTY
-    assert (get(chunks, EMPTY, ""), nth(chunks, EMPTY, 0), count(chunks, EMPTY)) == (None, None, 0)
+    assert (get(chunks, EMPTY, ""), count(chunks, EMPTY)) == (None, 0)
     assert list(scan(chunks, EMPTY)) == list(diff(chunks, EMPTY, EMPTY)) == list(addresses(chunks, EMPTY)) == []
     verify(chunks, EMPTY)
     assert (chunks.reads, chunks.writes) == (0, 0)
@@ -86,7 +86,7 @@ def test_a_tall_tree_collapses_to_an_inline_leaf() -> None:
     assert chunks.writes == before
 
 
-def test_a_chunk_without_a_hashed_boundary_is_cut_at_the_maximum_row_count() -> None:
+def test_a_chunk_ends_at_the_maximum_row_count_if_no_key_ends_it() -> None:
     chunks = new_chunks()
     root = build_from(chunks, dict.fromkeys(keys_of_level(0, 2 * CHUNK_ROWS_MAX + 1), slot()))
     top = chunks.top(root)
@@ -96,7 +96,7 @@ def test_a_chunk_without_a_hashed_boundary_is_cut_at_the_maximum_row_count() -> 
 
 @pytest.mark.parametrize("run", [CHUNK_ROWS_MAX - 1, CHUNK_ROWS_MAX, CHUNK_ROWS_MAX + 1, 2 * CHUNK_ROWS_MAX - 1])
 @pytest.mark.parametrize("known", [0, 1, 100])
-def test_an_update_near_a_counted_boundary_gives_the_same_tree_as_a_build(run: int, known: int) -> None:
+def test_an_update_near_a_chunk_of_the_maximum_row_count_gives_the_same_tree_as_a_build(run: int, known: int) -> None:
     keys = [*keys_of_level(0, run), *keys_of_level(1, 1, "l"), "m"]
     content = dict.fromkeys(keys, slot())
     chunks = new_chunks()

@@ -6,7 +6,7 @@ from typing import assert_type
 
 from stratalog.client import Client, HttpTransport, MutationFailure, PendingMutation, Transport, Unreached, connect
 
-__all__ = ["count_up", "is_reachable", "own_client", "shown", "why_failed"]
+__all__ = ["count_up", "go_offline", "is_reachable", "own_client", "shown", "why_failed"]
 
 
 def count_up(url: str, path: str) -> PendingMutation:
@@ -22,6 +22,14 @@ def own_client(url: str, token: str) -> Client:
     """Return a client that sends ``token`` and is not started."""
     transport: Transport = HttpTransport(url, token=lambda: token)
     return Client(transport)
+
+
+def go_offline(client: Client, offline: bool) -> None:
+    """Stop or start the synchronisation in the background."""
+    if offline:
+        client.stop()
+    else:
+        client.start()
 
 
 def shown(client: Client) -> dict[str, object]:

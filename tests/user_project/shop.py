@@ -43,6 +43,11 @@ def sell(draft: stratalog.Draft, args: Any) -> None:
     draft.put(args["key"], stock - args["count"])
 
 
+def oldest_needed(document: stratalog.Document) -> int:
+    """The shop never forgets how its stock changed."""
+    return 0 if document.name == "stock" else document.version
+
+
 MUTATORS: Mapping[str, Callable[[stratalog.Draft, Any], None]] = {**stratalog.BUILT_IN_MUTATORS, "sell": sell}
 
 
@@ -52,7 +57,7 @@ def run(url: str) -> Report:
     meter = stratalog.Meter()
     settings = stratalog.Settings(log={"snapshot_entries_interval": 10})
     numbers = assert_type(settings.over("log", stratalog.LogSettings()), stratalog.LogSettings)
-    rules = stratalog.Rules(MUTATORS)
+    rules = stratalog.Rules(MUTATORS, oldest_needed=oldest_needed)
     with stratalog.open(url, rules=rules, settings=numbers, clock=clock, meter=meter) as store:
         report: Report = {"version": len(stratalog.__version__)}
         report |= sell_from(store)

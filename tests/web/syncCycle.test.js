@@ -8,7 +8,7 @@ import { StratalogError } from "../../src/stratalog/web/client/errors.js";
 import { Replica } from "../../src/stratalog/web/client/replica.js";
 import { encode } from "../../src/stratalog/web/client/values.js";
 
-// The declarations of this module export a type of this name, not the class.
+// The declarations of stratalog.js export a type `Client`, but not the class.
 const { Client } = /** @type {any} */ (await import("../../src/stratalog/web/client/stratalog.js"));
 
 /** A database that accepts every write until `fails` is set. */
@@ -76,7 +76,7 @@ test("after a refused push the client still pulls", async () => {
   assert.equal(local.state.value("theirs"), 2);
 });
 
-test("a committed mutation counts as applied only while the server still reports rejections", async () => {
+test("a committed mutation counts as applied only if the pull lists all rejections since the last pull", async () => {
   for (const [version, status] of [
     [1001, "applied"],
     [1002, "unknown"],
@@ -224,7 +224,7 @@ test("a mutation beyond the limit of pending mutations is refused and not shown"
   assert.equal(replica.has("other"), false);
 });
 
-test("a mutation that the browser cannot store is not shown, and the next one is refused immediately", async () => {
+test("a mutation is shown until the browser fails to store it, and the next one is refused immediately", async () => {
   const database = new Database();
   const local = newLocal(database, cookie(1));
   const replica = new Replica(local);
@@ -259,7 +259,7 @@ test("a mutation is undone once, unless its undo was itself undone or rejected",
   assert.equal(counted.isUndone, false);
 });
 
-test("after a reload, a client whose group is another principal's leaves the group with its mutations", async () => {
+test("a client leaves another principal's group if the error names it, and keeps its unsent mutations", async () => {
   for (const [value, sent] of [
     ["g", NEVER],
     ["g", OPEN],

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpx
 import pytest
 from click.testing import CliRunner
@@ -15,7 +16,9 @@ from click.testing import CliRunner
 import stratalog
 from apps.catalogue.tests.helpers import PACKAGE
 from stratalog.cli import main
+from stratalog.keys import dead_letters_partition, id_sort
 from stratalog.testing.clock import ManualClock
+from stratalog_catalogue import polls as catalogue_polls
 from stratalog_catalogue.names import SETTINGS
 from tests.processes import COMMAND_LINE, start
 
@@ -127,6 +130,23 @@ def test_commands_without_json_print_sentences_and_tables(shell: Shell) -> None:
     assert "the same" in shell.text("diff", "acme/debian", "bash/amd64", "1", "1")
 
 
+def test_damaged_dead_letters_are_named_and_the_others_are_listed_and_redriven(shell: Shell) -> None:
+    for name in ("a", "b", "c"):
+        (shell.folder / "in" / name).write_text("Package: x\n")
+    shell("poll", "acme")
+    damaged = [letter["id"] for letter in shell("dead-letters", "acme")][1]
+    database = apsw.Connection(str(shell.folder / "store" / "index.sqlite"))
+    where = (dead_letters_partition("acme"), id_sort(damaged))
+    database.execute("UPDATE items SET body = x'c1' WHERE partition = ? AND sort = ?", where)
+    assert database.changes() == 1
+    database.close()
+    assert [len(shell(command, "acme")) for command in ("dead-letters", "redrive")] == [2, 2]
+    for command in ("dead-letters", "redrive"):
+        assert damaged in shell.errors(command, "acme")
+        shell(command, "acme")
+        assert shell.code == 6
+
+
 def test_the_exit_code_reports_a_failure_until_its_dead_letter_is_redriven(shell: Shell) -> None:
     (shell.folder / "in" / "more").write_text("Package: x\n")
     shell("poll", "acme")
@@ -157,6 +177,13 @@ def test_stats_of_a_scan_that_found_no_record_say_so_and_ask_for_no_poll(shell: 
     stats = shell.errors("stats", "acme")
     assert "the last scan found no records" in stats
     assert "no scan yet" not in stats
+
+
+def test_a_poll_without_sources_says_so_and_a_failed_one_that_it_deletes_nothing(shell: Shell) -> None:
+    assert shell.errors("poll", "nobody") == "no source to poll\n"
+    (shell.folder / "other").write_text("Package: x\n")
+    (shell.folder / "in" / "out").symlink_to(shell.folder / "other")
+    assert "a complete state of which a part failed deletes no record" in shell.errors("poll", "acme")
 
 
 def test_an_invalid_or_unknown_source_is_refused(shell: Shell) -> None:
@@ -209,6 +236,21 @@ def test_a_repeated_poll_survives_an_unavailable_source(shell: Shell, monkeypatc
     assert ("does not exist" in first["reason"], works["made"]) == (True, 0)
     assert (second["reason"], second["taken"]["new"], more["made"]) == ("", 1, 1)
     assert clock.slept[3:] == [60, 60]
+
+
+def test_a_repeated_poll_survives_an_unavailable_store(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    outages, poll = [stratalog.Unavailable("down")], catalogue_polls.poll
+
+    def down(*arguments: Any, **options: Any) -> Any:
+        if outages:
+            raise outages.pop()
+        return poll(*arguments, **options)
+
+    clock = Told([lambda: None])
+    monkeypatch.setattr("stratalog.store.SystemClock", lambda: clock)
+    monkeypatch.setattr(catalogue_polls, "poll", down)
+    polled, _ = shell("poll", "acme", "--every", "60")
+    assert (polled["taken"]["new"], clock.slept) == (1, [60, 60])
 
 
 def test_a_catalogue_is_served_until_a_signal(shell: Shell) -> None:

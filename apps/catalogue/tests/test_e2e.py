@@ -34,13 +34,18 @@ STORIES = [
     "aNarrowScreenShowsEitherTheListOrAWork",
     "aClosedWorkReturnsToItsLineInTheListOnANarrowScreen",
     "aFailedSearchShowsItsErrorInPlaceOfEarlierResults",
+    "theLossOfTheServerIsReportedAndTheListStays",
+    "thePageSaysThatItLoadsAndThatARecordIsUnknown",
+    "aPrintedWorkIsNotCut",
+    "iconsSelectionAndFocusAreSeenInTheUsersOwnColours",
+    "theFocusFollowsTheOrderOfThePageAndIsSeen",
     "aListOfAllMatchingWorksIsNotCalledShortened",
 ]
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the URL of a server whose catalogue has polled three states of packages and two files of films."""
+    """Return the URL of a server whose catalogue has polled three states of packages and two of films."""
     with stratalog.open("memory:") as store:
         fill(Catalogue(store, tmp_path_factory.mktemp("sources")))
         with serving(create_app(store, application())) as found:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import encodings
 import pkgutil
+from pathlib import Path
 
 import pytest
 
+import stratalog
+from apps.catalogue.tests.helpers import Catalogue
 from stratalog import Invalid
 from stratalog_catalogue.encodings import check_encoding, encode_text, utf8_pieces
+from stratalog_catalogue.redrive import redrive
 
 TEXT = "A\u00e9\u20ac\ufeff\U0001d11e"
 
@@ -55,3 +59,18 @@ def test_text_of_a_source_that_was_added_with_a_byte_order_mark_gets_no_mark() -
 def test_an_encoding_in_which_text_would_change_its_bytes_is_refused(name: str) -> None:
     with pytest.raises(Invalid, match="text would change its bytes"):
         check_encoding(name)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_a_text_with_zero_bytes_needs_a_declared_encoding(tmp_path: Path, encoding: str) -> None:
+    with stratalog.open("memory:") as store:
+        catalogue = Catalogue(store, tmp_path)
+        settings = {"format": "csv", "transformer": "plain", "id": "id", "complete": False}
+        catalogue.add("s", **settings)
+        catalogue.write("id,title\n1,Hut\n".encode(encoding), source="s", name="list.csv")
+        catalogue.poll()
+        (letter,) = catalogue.records.dead_letters()
+        assert "needs an encoding" in letter.reason
+        catalogue.add("s", encoding=encoding, **settings)
+        assert [one.resolved for one in redrive(store, "acme", catalogue.connect)] == [True]
+        assert catalogue.ids("source/s/") == ["1"]

@@ -115,7 +115,7 @@ def test_an_interrupted_migration_resumes_and_copies_nothing_twice(
             old.row(f"b{n}", version, {"S": f"{n} {version}"})
     with pytest.raises(KeyboardInterrupt):
         run(catalogue, old, progress=interrupt_at(7))
-    # The second run reads the rest of the interrupted page and the later pages.
+    # The second run reads the interrupted page again, which has one copied row, and the later pages.
     assert run(catalogue, old) == (9, 1, 0)
     assert all(catalogue.records.stat(f"source/miro/b{n}").version == 2 for n in range(8))
     assert run(catalogue, old)[0] == 0
@@ -214,7 +214,7 @@ def test_a_migration_after_an_interrupted_first_page_copies_no_row_whose_version
 
 @pytest.mark.parametrize("name", ["miro", "tate"])
 @pytest.mark.parametrize("is_earlier_build", [False, True])
-def test_a_migration_is_repeated_also_if_its_source_was_renamed_or_its_table_was_migrated_to_another_source(
+def test_a_migration_counts_as_repeated_although_its_source_was_renamed_or_its_table_went_to_another_source_too(
     catalogue: Catalogue, name: str, is_earlier_build: bool
 ) -> None:
     old = Old(ranged=False)
@@ -244,7 +244,7 @@ def test_a_new_source_with_the_former_name_of_a_renamed_source_gets_all_rows(cat
     assert run(catalogue, old) == (0, 2, 0)
 
 
-def test_versions_that_were_pruned_before_a_rename_are_no_rows_of_a_new_source(catalogue: Catalogue) -> None:
+def test_versions_that_were_pruned_before_a_rename_keep_no_row_from_a_new_source(catalogue: Catalogue) -> None:
     old = Old(ranged=True)
     old.row("b", 1, {"S": "1"})
     catalogue.records.put("source/miro/b", b"older", metadata={"format": "json"})

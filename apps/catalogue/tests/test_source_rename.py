@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,29 @@ def test_a_rename_interrupted_many_times_resumes_without_loss_or_duplicates(debi
     assert list(source_names(debian.records)) == ["packages"]
 
 
+@pytest.mark.parametrize("name", ["debian", "packages"])
+def test_no_source_can_take_either_name_of_an_interrupted_rename(tmp_path: Path, name: str) -> None:
+    is_killed, writes, refused = True, 1, 0
+    while is_killed:
+        folder = tmp_path / str(writes)
+        folder.mkdir()
+        with stratalog.open("memory:") as store:
+            debian = filled(Catalogue(store, folder))
+            before = history_of(debian, "debian")
+            with killed_after(debian.records, writes):
+                rename_source(debian.records, "debian", "packages")
+                is_killed = False
+            if is_killed:
+                with pytest.raises(Conflict, match="run it again first"):
+                    debian.add(name)
+                refused += 1
+                rename_source(debian.records, "debian", "packages")
+            assert history_of(debian, "packages") == before
+            assert list(source_names(debian.records)) == ["packages"]
+        writes += 4
+    assert refused > 3
+
+
 def test_records_that_a_running_poll_writes_during_a_rename_are_moved(debian: Catalogue) -> None:
     class Written(Records):
         is_late = True
@@ -186,7 +210,12 @@ def test_a_source_can_be_renamed_back_to_its_old_name(debian: Catalogue) -> None
     before = {id: versions[-1] for id, versions in history_of(debian, "debian").items()}
     for name, other in (("debian", "packages"), ("packages", "debian"), ("debian", "packages")):
         rename_source(debian.records, name, other)
-    assert {id: versions[-1] for id, versions in history_of(debian, "packages").items()} == before
+    after = history_of(debian, "packages")
+    assert {id: versions[-1] for id, versions in after.items()} == before
+    # The three versions of the first rename and of the third, and the second rename's deletion. The source deleted cow.
+    assert [len(after[f"{name}/amd64"]) for name in ("ant", "bee", "cow")] == [7, 7, 6]
+    (moved,) = islice(show_versions(debian.records, "debian", "ant/amd64"), 1)
+    assert (moved.deleted, moved.source_time_ms) == (True, None)
 
 
 def debian_letters(catalogue: Catalogue) -> list[tuple[str, int | None]]:

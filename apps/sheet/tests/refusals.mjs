@@ -1,5 +1,6 @@
-// A model loads, and another model receives, one command with any content. Both models must show the same, and a third
-// model must load their state. `node refusals.mjs ENGINE_FOLDER PAGE_FOLDER COMMANDS_FILE` prints each failure.
+// Each command of a file is tried: one model loads the command, and another model receives it. Both must show the same
+// texts, and further models must load their states. Later messages must not make the second model throw.
+// `node refusals.mjs ENGINE_FOLDER PAGE_FOLDER COMMANDS_FILE` prints the first five failures.
 import { readFileSync } from "node:fs";
 import { made } from "./lines.mjs";
 
@@ -7,7 +8,7 @@ console.error = console.trace = () => {};
 
 const { data, before, commands } = JSON.parse(readFileSync(process.argv[4], "utf8"));
 const on = { sheetId: "s2", sheetName: "Two" };
-/** The commands of later messages. A number is an undo of the message at that index. */
+/** Messages after the tried command. A list has commands. The number 1 is an undo of the tried command, message 1. */
 const LATER = [
   [{ type: "ADD_COLUMNS_ROWS", ...on, dimension: "ROW", base: 1, quantity: 1, position: "before" }],
   [{ type: "REMOVE_COLUMNS_ROWS", ...on, sheetId: "sheet1", dimension: "COL", elements: [2] }],

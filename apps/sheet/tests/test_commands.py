@@ -100,7 +100,7 @@ def test_a_restore_continues_the_opening_of_a_version_that_takes_long_to_open(
 
     monkeypatch.setattr(Sheet, "state", long_state)
     plan("restore", "acme/plan", "2")
-    assert tries == [tries[0]] * 3  # one sheet with the same engines
+    assert tries == [tries[0]] * 3  # the same sheet each time, so its engine continues the opening
 
 
 def test_a_time_before_the_first_version_is_refused_with_the_time_of_that_version(plan: Run) -> None:

@@ -86,6 +86,21 @@ def test_quotation_marks_within_a_field_are_text(sheets: Sheets) -> None:
     assert sheet.files.import_report().findings == ()
 
 
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_first_line_that_names_the_delimiter_is_no_row(sheets: Sheets, ending: str) -> None:
+    sheet = sheets.import_file("acme", "list", f"sep=;{ending}a,b;c{ending}".encode(), file_name="list.csv")
+    assert sheet.files.csv() == b'"a,b",c\r\n'
+
+
+@pytest.mark.parametrize("text", ["sep=;", "SEP=|", "sep=\t", "sep=,"])
+def test_a_text_that_would_name_the_delimiter_of_an_exported_file_stays_a_row(sheets: Sheets, text: str) -> None:
+    sheet = sheets.create("acme", "list")
+    sheet.set("A1", text)
+    sheet.set("A2", "x;y")
+    again = sheets.import_file("acme", "again", sheet.files.csv(), file_name="list.csv")
+    assert [again.get(cell).value for cell in ("A1", "A2")] == [text, "x;y"]
+
+
 @pytest.mark.parametrize("body", [b"a,b\0c\xff", b"\xff\xfea\xd8"], ids=["zero", "utf-16"])
 def test_a_file_that_is_not_text_is_refused(sheets: Sheets, body: bytes) -> None:
     with pytest.raises(Invalid, match="not text"):
@@ -127,3 +142,19 @@ def test_the_error_of_a_too_large_file_counts_its_worksheet_in_bytes(monkeypatch
     with pytest.raises(LimitExceeded, match="too large to be read") as refused:
         read_csv(("é" * 150).encode())
     assert refused.value.details["value"] > refused.value.details["limit"] == 400
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_byte_order_mark_is_read_and_reported(encoding: str) -> None:
+    workbook = read_csv("name;größe\r\nBär;1.5\r\n".encode(encoding))
+    assert ">größe<" in workbook.files["xl/worksheets/sheet1.xml"]
+    assert workbook.cells == 4
+    assert [found.code for found in workbook.report.findings] == ["encoding"]
+
+
+def test_utf_32_is_read_with_a_byte_order_mark_and_refused_without_it() -> None:
+    text = "name;größe\r\nBär;1.5\r\n"
+    marked = read_csv(text.encode("utf-32"))
+    assert (marked.cells, marked.report.findings) == (4, [])
+    with pytest.raises(Invalid, match="not text in UTF-8 or UTF-16"):
+        read_csv("name;size\r\n".encode("utf-32-le"))

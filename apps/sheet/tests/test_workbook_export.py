@@ -1,4 +1,4 @@
-"""An independent reader, openpyxl, opens every export and reads the same values with the same types."""
+"""Exports as .xlsx: their values, types and findings. An independent reader, openpyxl, opens the exported workbooks."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_an_independent_reader_opens_exported_charts(sheet: Sheet) -> None:
     assert report.findings == []
 
 
-def test_a_treemap_with_more_values_than_groups_prevents_no_export(sheet: Sheet) -> None:
+def test_a_sheet_is_exported_despite_a_treemap_with_more_values_than_groups(sheet: Sheet) -> None:
     groups = [{"dataRange": "A1:A2", "dataSetId": "0"}]
     add_chart(sheet, "treemap", dataSource={"type": "range", "dataSets": groups, "labelRange": "B1:B4"})
     sheet.append(revision(sheet, *(put(1, row, "7") for row in range(4)), put(0, 0, "a")))
@@ -131,10 +131,11 @@ def test_an_independent_reader_opens_exported_validations(sheet: Sheet) -> None:
     assert [rule.formula1 for rule in read(sheet.export()).active.data_validations.dataValidation] == ['"c"']
     add_rule(sheet, "2", {"type": "isValueInList", "values": ["x" * 200, "y" * 200], "displayStyle": "arrow"})
     add_rule(sheet, "3", {"type": "isBoolean", "values": []})
+    # Each rule replaces the rule before it in these cells, and a file cannot contain the last one.
     body, report = sheet.files.export()
     rules = read(body).active.data_validations.dataValidation
     lost = {found.code: found.count for found in report.findings}
-    assert (len(rules), lost) == (0, {"validation": 1}), "each rule replaced the rule before it"
+    assert (len(rules), lost) == (0, {"validation": 1})
 
 
 def test_an_export_has_the_bytes_of_each_image_and_reports_an_image_without_data(sheet: Sheet) -> None:
@@ -292,7 +293,7 @@ def test_an_export_leaves_out_tables_with_cells_after_the_last_column_of_a_file(
         "xl/worksheets/_rels/sheet0.xml.rels": f"<Relationships>{links}{page}</Relationships>",
     }
     files = [{"path": path, "content": content} for path, content in parts.items()]
-    sheet = {"name": "Wide", "figures": 0, "validations": 0, "pivots": 0}
+    sheet = {"name": "Wide", "heights": [None, None], "figures": 0, "validations": 0, "pivots": 0}
     exported, report = write_workbook({"files": files, "names": {}, "sheets": [sheet], "values": NO_VALUES})
     archive = zipfile.ZipFile(io.BytesIO(exported))
     assert [name for name in archive.namelist() if "tables" in name] == ["xl/tables/table1.xml"]
@@ -307,7 +308,10 @@ def test_an_export_leaves_out_tables_with_cells_after_the_last_column_of_a_file(
 def exported(
     engines: EnginePool, cells: dict[str, str], *, columns_max: int = 9, **more: Any
 ) -> tuple[bytes, FileReport]:
-    """Export a sheet with a name for E1. An export contains no formula that needs cells after column `columns_max`."""
+    """Export a sheet in which the name `last` means E1.
+
+    An export contains no formula that needs cells after column `columns_max`.
+    """
     sheet = {"id": "sheet1", "name": "Sheet1", "colNumber": 5, "rowNumber": 4, "cells": cells, **more}
     data = {"version": "19.3.2", "revisionId": "start", "sheets": [sheet], "namedRanges": {"last": "Sheet1!E1"}}
     data["formats"] = {"1": "@"}
@@ -331,8 +335,28 @@ def test_a_formula_that_needs_cells_after_the_last_ones_of_a_file_is_exported_as
     assert (lost.code, lost.where) == ("beyond-formulas", [f"Sheet1!{cell}" for cell in ("A1", "A2", "A3", "B2", "D1")])
 
 
+@pytest.mark.parametrize(
+    ("formula", "written"),
+    [
+        ("=OFFSET(D1,1,0)", "=OFFSET(D1,1,0)"), ("=YEARFRAC(0,365,3)", "=YEARFRAC(0,365,3)"),
+        ("=SUM(GROWTH(D1:D3))", "=SUM(GROWTH(D1:D3))"), ("=SUM(TREND(D1:D3))", "=SUM(TREND(D1:D3))"),
+        ("=SUM(FILTER(D1:D3,D1:D3>1))", "=SUM(_xlfn._xlws.FILTER(D1:D3,D1:D3>1))"),
+        ('="SORT("&SUM(SORT(D1:D3))', '="SORT("&SUM(_xlfn._xlws.SORT(D1:D3))'),
+        ("=CUMIPMT(0.1,9,9,1,2)", "=CUMIPMT(0.1,9,9,1,2,0)"), ("=IFNA(D1)", "=_xlfn.IFNA(D1,0)"),
+        ("=SUM(INDEX(D1:D3))", "=SUM(INDEX(D1:D3,0))"), ("=SUM(EXPAND(D1:D3,4))", "=SUM(_xlfn.EXPAND(D1:D3,4,,0))"),
+        ("=SUM(WRAPROWS(D1:D3,2))", "=SUM(_xlfn.WRAPROWS(D1:D3,2,0))"),
+    ],
+)  # fmt: skip
+def test_a_function_that_excel_has_is_exported_as_excel_writes_it(
+    engines: EnginePool, formula: str, written: str
+) -> None:
+    body, report = exported(engines, {"A1": formula, "D1": "1", "D2": "2", "D3": "4"})
+    value = read(body).active["A1"].value
+    assert (getattr(value, "text", value), report.findings) == (written, [])
+
+
 def test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value(engines: EnginePool) -> None:
-    formulas = {"A1": "=YEARFRAC(0,365,3)", "B1": "=OFFSET(D1,0,0)", "C1": "=OFFSET(D2:D3,0,0)"}
+    formulas = {"A1": "=COUNTUNIQUE(D1)", "B1": "=FLATTEN(D1)", "C1": "=FLATTEN(D2:D3)"}
     cells = {**formulas, "D1": "'007", "D2": "'TRUE", "D3": "008", "D4": "=D1"}
     body, report = exported(engines, cells, formats={"D3": 1})
     sheet = read(body).active
@@ -351,7 +375,7 @@ def test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value(en
         ("ZZZ!A1", False), ("YEAR(XEE5)", False),
     ],
 )  # fmt: skip
-def test_a_file_cannot_contain_cells_after_column_xfd_and_row_1048576(formula: str, expected: bool) -> None:
+def test_a_file_cannot_contain_cells_after_column_xfd_or_row_1048576(formula: str, expected: bool) -> None:
     assert exceeds_file(formula) is expected
 
 

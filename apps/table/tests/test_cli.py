@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +186,27 @@ def test_columns_are_listed_added_and_widened(run: Run) -> None:
     assert listed[0] == {"name": "id", "type": "long", "key": True}
     assert listed[-1] == {"name": "count", "type": "int64", "key": False}
     assert "no type holds both" in run("alter", "acme/events", "--widen", "name:long", code=4)
+    assert "as wide already" in run("alter", "acme/events", "--widen", "count:int", code=2)
+    assert run("alter", "acme/events", "--widen", "count:long", "--json")
     assert "at least one of --add" in run("alter", "acme/events", code=2)
+
+
+def test_forget_with_the_application_keeps_the_versions_that_the_table_has_promised(run: Run) -> None:
+    run("create", "acme/events", "--key", "id:long", "--keep-days", "30")
+    run("alter", "acme/events", "--add", "count:int")
+    floors = []
+    for application in (["--application", "stratalog_table.application:app"], []):
+        ran = CliRunner().invoke(main, ["forget", "acme/events", *application, "--below", "2", "--json"])
+        floors.append(json.loads(ran.stdout)["floor"])
+    assert floors == [0, 2]
+
+
+def test_a_scan_reads_the_version_of_a_time(run: Run) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    run("ingest", "acme/events", "0.parquet")
+    newest = run("scan", "acme/events")
+    assert run("scan", "acme/events", "--at", "2999-01-01") == newest != ""
+    assert "no version at that time" in run("scan", "acme/events", "--at", "1999-01-01", code=3)
 
 
 def test_a_refused_alteration_changes_nothing(run: Run) -> None:
@@ -317,19 +337,46 @@ def test_a_job_is_cancelled(run: Run) -> None:
     assert "Job not found" in run("cancel", "acme/events", job, "--partition", partition, code=4)
 
 
-def test_maintenance_with_watch_repeats_until_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    run("create", "acme/events", "--key", "id:long")
-    passes: list[object] = []
-    maintain_table = maintenance.maintain_table
+def run_passes(monkeypatch: pytest.MonkeyPatch, ends: Sequence[BaseException | None]) -> Iterator[BaseException | None]:
+    """Let each pass of maintenance end with the next error of ``ends``; None runs the pass. Return the unused ends."""
+    maintain_table, left = maintenance.maintain_table, iter(ends)
 
-    def counted(*arguments: Any, **options: Any) -> Any:
-        passes.append(options)
-        if len(passes) == 3:
-            raise KeyboardInterrupt
+    def ended(*arguments: Any, **options: Any) -> Any:
+        if (error := next(left)) is not None:
+            raise error
         return maintain_table(*arguments, **options)
 
-    monkeypatch.setattr(maintenance, "maintain_table", counted)
+    monkeypatch.setattr(maintenance, "maintain_table", ended)
+    return left
+
+
+def test_maintenance_with_watch_repeats_until_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    run_passes(monkeypatch, [None, None, KeyboardInterrupt()])
     assert run("maintain", "acme/events", "--watch", "--every", "0", code=1).count("0 merged") == 2
+
+
+@pytest.mark.parametrize("error", [stratalog.Unavailable("down"), OSError("down")], ids=lambda one: type(one).__name__)
+def test_maintenance_with_watch_continues_after_an_outage(
+    error: Exception, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    run_passes(monkeypatch, [None, error, None, KeyboardInterrupt()])
+    assert run("maintain", "acme/events", "--watch", "--every", "0", code=1).count("0 merged") == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(stratalog.NotFound("document not found"), 3), (stratalog.Corrupt("damaged"), 6)],
+    ids=lambda one: type(one).__name__,
+)
+def test_maintenance_with_watch_ends_after_an_error_that_is_no_outage(
+    error: Exception, code: int, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("create", "acme/events", "--key", "id:long")
+    left = run_passes(monkeypatch, [error, KeyboardInterrupt()])
+    assert str(error) in run("maintain", "acme/events", "--watch", "--every", "0", code=code)
+    assert len([*left]) == 1
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,14 @@ import stratalog
 from apps.table.tests.helpers import assignment, memory_store, new_file, reopened, replacement, rows_held, table_of
 from stratalog import Conflict, LimitExceeded, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.backends.memory import MemoryIndex
+from stratalog.clock import Observation
 from stratalog.documents import Document
 from stratalog.errors import QueueFull, QuotaExceeded
 from stratalog.ports.index import NO_BLOBS
 from stratalog.testing.clock import ManualClock
 from stratalog.worker.worker import Worker
 from stratalog_table import RULES, NewFile, Table, TransactionRefused
+from stratalog_table.limits import LATE_SECONDS_MAX
 from stratalog_table.queue_path import TableQueue
 from stratalog_table.transaction_group import TRANSACTIONS_PER_CALL_MAX, CommittedTransaction, Request
 from tests.threads import run_together
@@ -176,12 +178,12 @@ def test_new_senders_can_send_after_the_idle_senders_were_collected() -> None:
     store = memory_store(clock)
     store.rules = RULES
     table = table_of(store)
-    for number in range(3):
+    for number, expired in enumerate([0, 0, 1, 1]):
         queue = TableQueue(table)
         (ticket,) = queue.send([add(f"file-{number}")])
         Worker(store).run(drain=True)
         assert queue.wait(ticket, 1).reason is None
-        assert expire_idle(table) == min(number, 1)
+        assert expire_idle(table) == expired
         clock.sleep(40 * DAY_SECONDS)
         table.clear_files()
 
@@ -239,15 +241,51 @@ def test_a_message_that_was_queued_too_late_is_not_acknowledged() -> None:
     clock = ManualClock()
     store = memory_store(clock)
     store.rules = RULES
-    queue, send = TableQueue(table_of(store)), store.queue.send
+    table, send = table_of(store), store.queue.send
+    queue = TableQueue(table)
 
-    def send_late(group: str, bodies: list[bytes]) -> None:
-        clock.sleep(2 * DAY_SECONDS)
+    def send_late(days: float, group: str, bodies: list[bytes]) -> None:
+        clock.sleep(days * DAY_SECONDS)
+        table.set_retention(int(days))
         send(group, bodies)
 
-    store.queue.send = send_late  # type: ignore[method-assign]
+    store.queue.send = partial(send_late, 7)  # type: ignore[method-assign]
+    queue.send([add("a")])
+    store.queue.send = partial(send_late, 14)  # type: ignore[method-assign]
+    begun = Observation(clock)
     with pytest.raises(OutcomeUnknown, match="too late"):
+        queue.send([add("b")])
+    assert begun.age_seconds() - 14 * DAY_SECONDS == pytest.approx(LATE_SECONDS_MAX, abs=2)
+
+
+def test_a_message_to_a_table_with_recent_commits_costs_three_requests() -> None:
+    meter = stratalog.Meter()
+    with stratalog.open("memory:", rules=RULES, meter=meter) as store:
+        queue = TableQueue(table_of(store))
         queue.send([add("a")])
+        before = meter.total("requests")
+        queue.send([add("b")])
+        assert meter.total("requests") - before == 3  # the state, the message, and the log's time after it
+
+
+def test_a_message_to_a_table_that_was_idle_for_weeks_is_acknowledged_although_a_worker_commits_it_at_once() -> None:
+    clock = ManualClock()
+    store = memory_store(clock)
+    store.rules = RULES
+    table, send = table_of(store), store.queue.send
+    clock.sleep(30 * DAY_SECONDS)
+    first, second = TableQueue(table), TableQueue(table)
+
+    def send_and_work(group: str, bodies: list[bytes]) -> None:
+        store.queue.send = send  # type: ignore[method-assign]
+        second.send([add("b")])
+        send(group, bodies)
+        Worker(store).run(drain=True)
+
+    store.queue.send = send_and_work  # type: ignore[method-assign]
+    (ticket,) = first.send([add("a")])
+    assert first.wait(ticket, 1).reason is None
+    assert table.at().files_by_partition() == {"root": ["a", "b"]}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -277,7 +278,12 @@ def test_a_partly_written_file_is_not_added_and_is_collected(
 ) -> None:
     table, data_files = made
 
+    class Unpowered:
+        def delete_file(self, path: str) -> None:
+            raise OSError("no power")
+
     def fail(source: str, target: str) -> None:
+        monkeypatch.setattr(data_files.folder, "files", Unpowered())
         raise OSError("no power")
 
     monkeypatch.setattr(os, "rename", fail)
@@ -302,6 +308,40 @@ def test_a_data_file_below_many_missing_folders_is_written(tmp_path: Path) -> No
         folder = DataFolder(deep.as_uri())
         folder.replace_bytes("a", b"1", "token")
         assert folder.read_bytes("a") == b"1"
+
+
+def test_a_data_file_whose_sync_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    folder = DataFolder(tmp_path.as_uri())
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match=os.strerror(errno.EDQUOT)):
+        folder.replace_bytes("a", b"1", "token")
+    assert list(tmp_path.iterdir()) == []
+
+
+class CreatedMeanwhile:
+    """A file system with a folder that another process creates while pyarrow looks for it."""
+
+    def __init__(self, files: Any) -> None:
+        self._files = files
+        self._is_new = True
+
+    def get_file_info(self, selector: Any) -> Any:
+        if self._is_new:
+            self._is_new = False
+            raise FileNotFoundError(f"Cannot list directory '{selector.base_dir}'")
+        return self._files.get_file_info(selector)
+
+
+def test_a_folder_that_is_created_while_it_is_listed_can_be_listed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("rows")
+    folder = DataFolder(tmp_path.as_uri())
+    for listed in (lambda: [file.filename for file in folder.list()] == ["a"], lambda: not folder.is_empty()):
+        files, folder.files = folder.files, CreatedMeanwhile(folder.files)
+        assert listed()
+        folder.files = files
 
 
 @pytest.mark.slow

@@ -105,7 +105,7 @@ def test_golden_rows_of_a_maintained_table_can_still_be_read() -> None:
     assert (known.sha256, known.rows) == (f"{1:064x}", 200)
     claim = view.claim("merge", "root")
     assert claim is not None
-    assert claim[0] == JobClaim("worker", 2)
+    assert claim[0] == JobClaim("worker", 2, 1_700_000_000_000)
     assert view.claim("cancelled", "root") is None
     assert [*view.damaged()] == [FileDamage("3", "the file is not Parquet")]
     assert view.times() == [VersionTime(14, 1_700_000_000_000)]

@@ -85,6 +85,22 @@ def test_several_trackers_of_a_table_agree() -> None:
     assert [*others[0].jobs()] == [*others[2].jobs()]
 
 
+def test_a_new_tracker_that_another_process_fills_meanwhile_is_used() -> None:
+    table = worked()
+    other, at = reopened(table), Document.at
+
+    def overtaken(document: Document, version: int | None = None) -> Any:
+        view = at(document, version)
+        if document.name.endswith(".jobs"):
+            with patch.object(Document, "at", at):
+                other.jobs.catch_up()
+        return view
+
+    with patch.object(Document, "at", overtaken):
+        assert table.jobs.catch_up() == table.version
+    assert [*table.jobs.jobs()] == [*other.jobs.jobs()]
+
+
 def test_a_rebuild_of_the_tracker_gives_the_same_jobs() -> None:
     table = worked()
     before = [*table.jobs.jobs()]
@@ -274,3 +290,14 @@ def test_the_events_of_large_versions_are_stored_in_several_entries(monkeypatch:
     with advancing_at_most(11):
         assert table.jobs.catch_up() == table.version
     assert [job.files for job in table.jobs.jobs()] == [100] * 10
+
+
+def test_a_tracker_reads_a_version_whose_names_of_files_are_larger_than_an_entry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = table_of(memory_store())
+    table.add_files([new_file(f"{number}") for number in range(1000)], job="ingest")
+    monkeypatch.setattr("stratalog.protocol.messages.VALUE_BYTES_MAX", 2000)
+    job = table.jobs.job("ingest")
+    assert job is not None
+    assert (job.files, job.rows, job.outputs) == (1000, 100_000, tuple(f"{number}" for number in range(900, 1000)))

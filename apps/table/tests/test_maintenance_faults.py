@@ -297,7 +297,7 @@ def test_a_worker_that_saw_a_claim_before_its_renewal_cannot_take_over_the_job()
     table.claim_job(job, partition, "first", JobClaim("first", 1))
     known = table.at().claim(job, partition)
     assert known is not None
-    assert known[0] == JobClaim("first", 2)
+    assert known[0] == JobClaim("first", 2, clock.wall_ms())
     with refused("job-claimed", f"Job is claimed: {job}, in partition {partition}, by first"):
         # The second worker saw the claim before its renewal.
         table.claim_job(job, partition, "second", JobClaim("first", 1))
@@ -387,6 +387,35 @@ def test_a_claim_of_a_worker_whose_clock_was_far_ahead_can_be_taken_over() -> No
     assert _Claim(table, "job", "root", "ahead", 60_000).take()
     assert not _Claim(table, "job", "root", "other", 60_000).take()
     clock.set_wall(now_ms)
+    assert _Claim(table, "job", "root", "other", 60_000).take()
+
+
+def test_a_claim_of_a_worker_whose_clock_is_behind_lasts_for_its_lease() -> None:
+    clock = ManualClock()
+    table = table_of(memory_store(clock))
+    table.add_files([new_file("a"), new_file("b")])
+    table.assign_job_ids([assignment("job", "a", "b")])
+    now_ms = clock.wall_ms()
+    clock.set_wall(now_ms - 600_000)
+    assert _Claim(table, "job", "root", "behind", 60_000).take()
+    clock.set_wall(now_ms + 59_000)
+    assert not _Claim(table, "job", "root", "other", 60_000).take()
+    clock.sleep(1)
+    assert _Claim(table, "job", "root", "other", 60_000).take()
+
+
+def test_a_claim_lasts_for_its_lease_after_a_commit_by_a_clock_that_was_far_ahead() -> None:
+    clock = ManualClock()
+    table = table_of(memory_store(clock))
+    table.add_files([new_file("a"), new_file("b")])
+    now_ms = clock.wall_ms()
+    clock.set_wall(now_ms + 365 * 86_400_000)
+    table.assign_job_ids([assignment("job", "a", "b")])
+    clock.set_wall(now_ms)
+    assert _Claim(table, "job", "root", "first", 60_000).take()
+    clock.sleep(59)
+    assert not _Claim(table, "job", "root", "other", 60_000).take()
+    clock.sleep(1)
     assert _Claim(table, "job", "root", "other", 60_000).take()
 
 

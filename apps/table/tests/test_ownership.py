@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 import stratalog
@@ -24,6 +25,8 @@ from apps.table.tests.helpers import (
 )
 from apps.table.tests.test_data_files import ROWS, all_of, numbered, rows_in
 from stratalog import Invalid, Store
+from stratalog.keys import ORGANISATIONS_PARTITION
+from stratalog.log.directory import LOGS, line_partition
 from stratalog.maintenance.document_export import export_document
 from stratalog.maintenance.document_import import import_document
 from stratalog_table import NewFile, NewReference, Table, create_table, open_table
@@ -204,6 +207,26 @@ def test_maintenance_of_a_fork_or_its_source_preserves_the_rows_of_both(table: T
     maintain(fork)
     maintain(table)
     assert rows_of(table) == all_of(4 * ROWS)
+
+
+@pytest.mark.parametrize(
+    ("partition", "sort", "damage"),
+    [
+        (ORGANISATIONS_PARTITION, "acme", "sort = CAST(x'ff' AS TEXT)"),
+        (line_partition("acme", LOGS, "fork"), "fork", "sort = CAST(x'ff' AS TEXT)"),
+        (line_partition("acme", LOGS, "fork"), "fork", "body = x'c1'"),
+    ],
+    ids=["the-key-of-the-organisation", "the-key-of-the-fork", "the-line-of-the-fork"],
+)
+def test_a_fork_that_no_list_shows_because_of_damage_keeps_its_rows(
+    table: Table, tmp_path: Path, partition: str, sort: str, damage: str
+) -> None:
+    fork = forked(table)
+    database = apsw.Connection(str(tmp_path / "store/index.sqlite"))
+    database.execute(f"UPDATE items SET {damage} WHERE partition = ? AND sort = ?", (partition, sort))
+    assert database.changes() == 1
+    maintain(table)
+    assert rows_of(fork) == rows_of(table) == all_of(2 * ROWS)
 
 
 def test_the_owner_collects_files_that_a_fork_no_longer_references(table: Table, tmp_path: Path) -> None:

@@ -8,17 +8,33 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.table.tests.helpers import memory_store, table_of
-from stratalog import OutcomeUnknown, StratalogError
+from stratalog import OutcomeUnknown, Store, StratalogError
 from stratalog.limits import CLIENT_IDLE_DAYS_MIN, QUEUE_RECEIVES_MAX
+from stratalog.log import Environment
+from stratalog.log.tasks import InlineTasks
 from stratalog.testing.clock import ManualClock
 from stratalog.worker.dead_letters import redrive_all
 from stratalog.worker.worker import Worker
-from stratalog_table import RULES
+from stratalog_table import RULES, open_table
 from stratalog_table.queue_path import TableQueue, Ticket
 from stratalog_table.transaction_group import CommittedTransaction, Request
 
 DAY_SECONDS = 86_400
 SENDERS = 3
+
+
+class SkewedClock:
+    """The clock of a process, which differs from the true time."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self.days = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clock, name)
+
+    def wall_ms(self) -> int:
+        return self._clock.wall_ms() + self.days * DAY_SECONDS * 1000
 
 
 class World:
@@ -29,7 +45,10 @@ class World:
         self.store = memory_store(self.clock, snapshot_entries_interval=5)
         self.store.rules = RULES
         self.table = table_of(self.store)
-        self.senders = [TableQueue(self.table) for _ in range(SENDERS)]
+        self.clocks = [SkewedClock(self.clock) for _ in range(SENDERS)]
+        self.senders: list[Any] = [None] * SENDERS
+        for sender in range(SENDERS):
+            self.restart(sender)
         self.tickets: dict[str, Ticket] = {}
         self.in_doubt: set[str] = set()
         self._send = self.store.queue.send
@@ -53,14 +72,23 @@ class World:
 
     def restart(self, sender: int) -> None:
         """Replace a sender, as a restart of its process does."""
-        self.senders[sender] = TableQueue(self.table)
+        environment = self.store.environment
+        ports, clock = (environment.index, environment.blobs), self.clocks[sender]
+        own = Store(Environment(*ports, clock, environment.settings, background=InlineTasks()), self.store.queue)
+        own.rules = RULES
+        self.senders[sender] = TableQueue(open_table(own, "acme", "events"))
+
+    def skew(self, sender: int, days: int) -> None:
+        """Set the clock of a sender wrong."""
+        self.clocks[sender].days = days
 
     def work(self, steps: int) -> None:
         """Run the first steps of a worker, which then ends."""
         worker = Worker(self.store)
         for _ in range(steps):
             worker.step()
-        worker._let_go()
+        worker.stop()
+        worker.run()  # releases the unsettled messages
 
     def lose(self) -> None:
         """Deliver the oldest message to workers that crash, until the message is a dead letter."""
@@ -110,6 +138,7 @@ SENDER = st.integers(0, SENDERS - 1)
 ACTIONS = st.one_of(
     st.tuples(st.just("send"), SENDER, st.sampled_from([0, 0, 1, 5])),
     st.tuples(st.just("restart"), SENDER),
+    st.tuples(st.just("skew"), SENDER, st.sampled_from([0, 3, 30, 400, -3, -30, -400])),
     st.tuples(st.just("work"), st.integers(1, 6)),
     st.tuples(st.just("pause"), st.sampled_from([1, 8, 20, 45, 200])),
     st.tuples(st.just("lose")),
@@ -121,6 +150,10 @@ WAITING = [("send", 0, 0), ("work", 2), ("send", 0, 0), ("pause", 45), ("commit"
 RESTARTED = [("send", 0, 0), ("work", 2), ("restart", 0), ("send", 0, 0), ("restart", 0), ("send", 0, 0)]
 LATER = [("send", 0, 0), ("work", 2), ("pause", 45), ("send", 1, 0), ("work", 2), ("expire",), ("send", 0, 0)]
 
+AHEAD = [("skew", 1, 30), ("send", 1, 0), ("work", 2), ("send", 0, 0), ("work", 2), ("send", 0, 0)]
+AHEAD += [("pause", 45), ("commit",), ("expire",)]
+BEHIND = [("send", 0, 0), ("work", 2), ("pause", 20), ("send", 0, 0), ("work", 2), ("pause", 1), ("skew", 1, -20)]
+BEHIND += [("send", 1, 0), ("pause", 45), ("commit",), ("expire",)]
 LOST = [("send", 0, 0), ("lose",), ("send", 0, 0), ("send", 0, 0), ("work", 4), ("redrive",), ("redrive",)]
 
 
@@ -129,6 +162,8 @@ LOST = [("send", 0, 0), ("lose",), ("send", 0, 0), ("send", 0, 0), ("work", 4), 
 @example(WAITING)
 @example(RESTARTED)
 @example(LATER)
+@example(AHEAD)
+@example(BEHIND)
 def test_each_sent_transaction_is_applied_once_although_idle_groups_are_forgotten(
     actions: list[tuple[Any, ...]],
 ) -> None:

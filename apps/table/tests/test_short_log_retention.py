@@ -12,6 +12,7 @@ from apps.table.tests.test_data_files import made_of, numbered
 from stratalog import MaintenancePolicy, RetentionPolicy, maintain
 from stratalog.testing.clock import ManualClock
 from stratalog_table import Table, TransactionRefused
+from stratalog_table.application import app
 from stratalog_table.collection import FileRights, Verdict, collect_as
 from stratalog_table.data_folder import DataFile
 from stratalog_table.maintenance import maintain_table
@@ -78,6 +79,28 @@ def test_files_are_collected_although_the_log_forgets_versions_before_the_files_
     assert min(ages) >= 8
     assert max(ages) <= 8 * 4 / 3 + 1  # a pass each day, and times that are a quarter of their age apart
     assert len(ages) >= 2 * 18
+
+
+def test_a_pass_with_the_application_forgets_no_version_that_the_table_keeps(table: Table, clock: ManualClock) -> None:
+    table.store.rules = app.rules
+    newest: list[int] = []
+    for day in range(20):
+        merge(table, day)
+        newest.append(table.version)
+        clock.sleep(DAY)
+        collected(table)
+        assert table.document.log.floor() <= (newest[day - 7] if day >= 7 else 0)
+    assert table.document.log.floor() > newest[8]
+
+
+def test_a_pass_with_the_application_keeps_no_versions_of_other_documents(table: Table, clock: ManualClock) -> None:
+    plain = table.store.create("acme", "plain")
+    for number in range(20):
+        plain.put("table", number)
+        clock.sleep(DAY)
+    table.store.rules = app.rules
+    assert maintain(table.store, FORGET).failures == ()
+    assert plain.log.floor() > 10
 
 
 def test_files_of_a_clear_stay_for_the_retained_time_although_the_log_has_forgotten_the_clear(

@@ -134,7 +134,7 @@ class Sockets:
         Raises Refused, Forbidden, and the errors of the application's functions.
         """
         application = self._container.application
-        principal = await identify(application.authenticate, lambda: token, self._identity)
+        principal = await identify(application.authenticate, token, self._identity)
         await permit(application.authorize, principal, "read", organisation, name, self._identity)
         return principal.expires_ms
 

@@ -74,24 +74,24 @@ class AwsAccess(Protocol):
         ...
 
 
-def find_access(region: str = "", environment: Mapping[str, str] = os.environ) -> AwsAccess:
+def find_access(region: str = "") -> AwsAccess:
     """Return the access that AWS's own tools would find. ``region`` takes precedence over the configured region.
 
     Raises ModuleNotFoundError without boto3.
     """
-    chosen = region or environment.get("AWS_DEFAULT_REGION", "")
-    key, secret = environment.get("AWS_ACCESS_KEY_ID", ""), environment.get("AWS_SECRET_ACCESS_KEY", "")
-    if not (key and secret and REGION.fullmatch(chosen)) or _needs_botocore(environment):
+    chosen = region or os.environ.get("AWS_DEFAULT_REGION", "")
+    key, secret = os.environ.get("AWS_ACCESS_KEY_ID", ""), os.environ.get("AWS_SECRET_ACCESS_KEY", "")
+    if not (key and secret and REGION.fullmatch(chosen)) or _needs_botocore():
         return SessionAccess(region)
     if find_spec("boto3") is None:
         raise ModuleNotFoundError("No module named 'boto3'", name="boto3")
-    return EnvironmentAccess(chosen, key, secret, environment.get("AWS_SESSION_TOKEN") or None, environment)
+    return EnvironmentAccess(chosen, key, secret, os.environ.get("AWS_SESSION_TOKEN") or None)
 
 
-def _needs_botocore(environment: Mapping[str, str]) -> bool:
+def _needs_botocore() -> bool:
     """Return whether a variable or a file may change the region, an endpoint or the credentials."""
-    return not NEEDS_BOTOCORE.isdisjoint(environment) or any(
-        _has_content(Path(environment.get(variable) or Path.home() / ".aws" / name).expanduser())
+    return not NEEDS_BOTOCORE.isdisjoint(os.environ) or any(
+        _has_content(Path(os.environ.get(variable) or Path.home() / ".aws" / name).expanduser())
         for variable, name in FILES.items()
     )
 
@@ -114,15 +114,12 @@ class EnvironmentAccess:
 
     has_credentials = True
 
-    def __init__(
-        self, region: str, access_key: str, secret_key: str, token: str | None, environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, region: str, access_key: str, secret_key: str, token: str | None) -> None:
         self.region = region
         self._keys = _Keys(access_key, secret_key, token)
-        self._environment = environment
 
     def endpoint(self, service: str) -> str:
-        return _endpoint_in(self._environment, service)
+        return _endpoint_in_environment(service)
 
     def dynamodb_url(self) -> str:
         return self.endpoint("dynamodb") or f"https://dynamodb.{self.region}.amazonaws.com"
@@ -188,8 +185,8 @@ def configured_endpoint(session: Any, service: str) -> str:
     profile = session.get_scoped_config()
     services = session.full_config.get("services", {}).get(profile.get("services", ""), {})
     of_profile = services.get(service, {}).get("endpoint_url") or profile.get("endpoint_url") or ""
-    return _endpoint_in(os.environ, service) or of_profile
+    return _endpoint_in_environment(service) or of_profile
 
 
-def _endpoint_in(environment: Mapping[str, str], service: str) -> str:
-    return environment.get(f"AWS_ENDPOINT_URL_{service.upper()}") or environment.get("AWS_ENDPOINT_URL", "")
+def _endpoint_in_environment(service: str) -> str:
+    return os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}") or os.environ.get("AWS_ENDPOINT_URL", "")

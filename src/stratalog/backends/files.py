@@ -32,7 +32,8 @@ from stratalog.folders import (
 )
 from stratalog.limits import BLOB_BYTES_MAX, FILE_LOCK_WAIT_MS_MAX
 from stratalog.ports.blob_kinds import JSON, MSGPACK, OCTETS, kind_of, kinds_of
-from stratalog.ports.blobs import BlobStat, check_put, key_hash, unpacked, verified
+from stratalog.ports.blobs import BlobStat, Damaged, check_put, ignore, key_hash, sound_keys, unpacked, verified
+from stratalog.ports.damaged_keys import readable_key
 from stratalog.recent_reads import RecentReads
 
 __all__ = ["FileBlobs"]
@@ -109,13 +110,21 @@ class FileBlobs:
     def stat(self, key: str) -> BlobStat | None:
         return self._find(key)[1]
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         self._check_open()
+        yield from sound_keys(self._list(prefix, after, damaged), damaged)
+        self._opened.check()  # at the end, since a folder that was moved away looks like an empty folder
+
+    def _list(self, prefix: str, after: str, damaged: Damaged) -> Iterator[BlobStat]:
         for key, path in _walk(self._folder, "", prefix, after):
             self._check_open()
+            try:
+                key.encode()
+            except UnicodeEncodeError:
+                damaged(readable_key(key.encode(errors="surrogateescape")))
+                continue
             with file_errors(), suppress(FileNotFoundError):
                 yield _stat(key, os.stat(path))
-        self._opened.check()  # at the end, since a folder that was moved away looks like an empty folder
 
     def delete(self, key: str, stamp: str) -> bool:
         """Lock the file to compare its stamp and unlink it, so that no put renews the file in between."""
@@ -152,7 +161,7 @@ class FileBlobs:
         False.
         """
         looked = Observation(self._clock)
-        with file_errors(), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
+        with file_errors(path), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
             seen = self._reads.find(path, _generation(os.fstat(file.fileno())))
             if seen is None and not _is_intact(path, file.read()):
                 with self._locked(file):
@@ -182,7 +191,7 @@ class FileBlobs:
         """
         temporary = os.path.join(self._folder, NEW, new_id(self._clock, 26))
         try:
-            with file_errors(), suppress(FileNotFoundError):
+            with file_errors(self._folder), suppress(FileNotFoundError):
                 self._write_durably(temporary, data)
                 make_shared_folder(os.path.dirname(path), self._folder)
                 if _link(temporary, path):

@@ -13,8 +13,8 @@ loses nearly every race. With turns each writer follows three rules:
   process was about to write.
 - A writer that *lost a race* waits a random time of up to two round trips, then reads and puts.
 
-A lone writer pays only for reads of the mark. Each read is eventually consistent and costs a tenth of a write. A
-process reads the mark at most once in `LOOK_COMMITS` commits. The measurements behind the constants are in
+A lone writer pays only for reads of the mark. Each read is eventually consistent and costs a tenth of a write. It
+reads the mark at most once in `LOOK_COMMITS` commits. The measurements behind the constants are in
 docs/decisions/0032-turns-at-hosted-indexes.md.
 
 The times in milliseconds are for round trips of `ROUND_TRIP_MS_FIRST` or more. On a quicker index the rules use shorter
@@ -24,7 +24,7 @@ times, if its reads cost no money: see `HostedTurns`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 
@@ -147,6 +147,8 @@ class HostedTurns:
     ) -> None:
         self.joint_commits = index.joint_commits
         self.blob_bytes_max = index.blob_bytes_max
+        self.get = index.get
+        self.query = index.query
         self._index = index
         self._clock = clock
         self._looks = _Looks()
@@ -154,23 +156,6 @@ class HostedTurns:
         self._traffic: dict[str, _Traffic] = {}
         self._round_trip_ms = ROUND_TRIP_MS_FIRST
         self._scale_min = scale_min
-
-    def get(self, partition: str, sort: str, *, consistent: bool = True) -> Item | None:
-        return self._index.get(partition, sort, consistent=consistent)
-
-    def query(
-        self,
-        partition: str,
-        *,
-        after: str | None = None,
-        before: str | None = None,
-        reverse: bool = False,
-        limit: int | None = None,
-        consistent: bool = True,
-    ) -> Iterator[Item]:
-        return self._index.query(
-            partition, after=after, before=before, reverse=reverse, limit=limit, consistent=consistent
-        )
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
         """Commit on the wrapped index.

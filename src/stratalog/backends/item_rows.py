@@ -16,11 +16,13 @@ __all__ = [
     "CHECKED_PAIR_BYTES",
     "PLAIN_LENGTH",
     "Row",
+    "bounds_of",
     "encoded_commit",
     "item_of",
     "key_of",
     "page_statements",
     "pages",
+    "text_of",
 ]
 
 QUERY_ROWS_FIRST = 128
@@ -182,6 +184,23 @@ def item_of(partition: str, sort: str, body: bytes) -> Item:
         return Item(partition, sort, _decode_attributes(body))
     except UNDECODABLE as exc:
         raise Corrupt("an item cannot be decoded", partition=partition, sort=sort, reason=str(exc)) from exc
+
+
+def bounds_of(after: str | None, before: str | None, reverse: bool) -> tuple[bool, bool, list[str], int]:
+    """Return whether a page has a lower and an upper bound, the bounds that it has, and the number of rows to skip."""
+    start, skipped = before if reverse else after, 0
+    if isinstance(start, KeyPosition):
+        skipped, start = start.skipped, start.bound
+    after, before = (after, start) if reverse else (start, before)
+    return after is not None, before is not None, [bound for bound in (after, before) if bound is not None], skipped
+
+
+def text_of(sort: bytes) -> str | bytes:
+    """Return a stored sort key as a text; its bytes if they are not UTF-8."""
+    try:
+        return sort.decode()
+    except UnicodeDecodeError:
+        return sort
 
 
 def key_of(write: Write) -> tuple[str, str]:

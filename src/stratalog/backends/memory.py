@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from stratalog.clock import Clock, new_id
 from stratalog.errors import Closed, ConditionFailed, NotFound
 from stratalog.limits import BLOB_ROW_BYTES_MAX
-from stratalog.ports.blobs import Blobs, BlobStat, check_put, verified
+from stratalog.ports.blobs import Blobs, BlobStat, Damaged, check_put, ignore, sound_keys, verified
 from stratalog.ports.index import NO_BLOBS, Delete, Item, Put, Write, check_commit, holds, no_turn
 from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send, hidden_seconds
 from stratalog.process_fork import close_in_child
@@ -179,11 +179,10 @@ class MemoryBlobs:
         self._check_open()
         return self._stats.get(key)
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         self._check_open()
-        for key in sorted(self._stats):
-            if key.startswith(prefix) and key > after and (stat := self._stats.get(key)):
-                yield stat
+        keys = [key for key in sorted(self._stats) if key.startswith(prefix) and key > after]
+        yield from sound_keys(filter(None, map(self._stats.get, keys)), damaged)
 
     def delete(self, key: str, stamp: str) -> bool:
         self._check_open()

@@ -23,7 +23,7 @@ from stratalog.backends.billed_units import (
 )
 from stratalog.codec import compress
 from stratalog.errors import ConditionFailed
-from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.blobs import Blobs, BlobStat, Damaged, ignore
 from stratalog.ports.index import NO_BLOBS, Absent, Check, Index, Item, Put, Write, check_commit, item_bytes
 from stratalog.ports.meter import Meter
 from stratalog.ports.queue import DeadMessage, Message, Queue
@@ -113,7 +113,7 @@ class MeteredIndex:
 
 
 class MeteredBlobs:
-    """Blobs that count the requests that S3 would bill for a bucket with versioning.
+    """Blobs that count the requests that `ObjectBlobs` would send to a bucket of S3 with versioning.
 
     The size of a put or get is counted after compression. With ``retains_freed`` a delete counts the copy of the blob
     too, as with `freed=retain` in the store's URL. The template of `deploy/aws` has that option.
@@ -139,8 +139,8 @@ class MeteredBlobs:
         self._count("HeadObject")
         return stat
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        stats = self._blobs.list(prefix, after=after)
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
+        stats = self._blobs.list(prefix, after=after, damaged=damaged)
         self._count_versioning_check()
         while True:
             page = list(islice(stats, LIST_KEYS))

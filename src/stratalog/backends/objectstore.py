@@ -25,7 +25,7 @@ from stratalog.clock import Clock
 from stratalog.codec import ZSTD, codec_named, compress
 from stratalog.errors import Closed, Invalid, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.blob_kinds import kind_of
-from stratalog.ports.blobs import BlobStat, check_put, key_hash, unpacked
+from stratalog.ports.blobs import BlobStat, Damaged, check_put, ignore, key_hash, sound_keys, unpacked
 from stratalog.ports.meter import Meter
 from stratalog.urls import split_url
 
@@ -37,6 +37,7 @@ __all__ = ["ObjectBlobs", "Versions", "open_object_blobs"]
 
 T = TypeVar("T")
 
+DIGITS = 64
 CONTENT_TYPE, CONTENT_ENCODING = "Content-Type", "Content-Encoding"
 CODE = re.compile(r"<Code>(\w+)</Code>")
 # After these statuses nothing was done: request timeout, conflict with another request at the key, too many requests.
@@ -126,12 +127,12 @@ class ObjectBlobs:
         except NotFound:
             return None
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         self._check_open()
         page = self._versions.page if self._versions and self._versions.enabled() else self._page
         while True:
             stats, after = page(prefix, after)
-            yield from filter(_is_blob, stats)
+            yield from sound_keys(filter(_is_blob, stats), damaged)
             if not after:
                 return
             self._check_open()
@@ -251,13 +252,7 @@ def _stat(meta: ObjectMeta) -> BlobStat:
 
 def _is_blob(stat: BlobStat) -> bool:
     """Return whether an object is a blob: neither a copy of a deleted blob, nor another program's object."""
-    if stat.key.startswith(FREED):
-        return False
-    try:
-        key_hash(stat.key)
-    except Invalid:
-        return False
-    return True
+    return len(stat.key.rpartition("/")[2]) == DIGITS and not stat.key.startswith(FREED)
 
 
 def _once(operation: str, bucket: str, key: str, call: Callable[[], T], writes: bool) -> T:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
+from typing import Any
 
 from stratalog.backends.hosted_turns import HostedTurns
-from stratalog.backends.item_rows import encoded_commit, item_of, page_statements, pages
+from stratalog.backends.item_rows import bounds_of, encoded_commit, item_of, page_statements, pages, text_of
 from stratalog.backends.postgres_address import PostgresAddress
 from stratalog.backends.postgres_announcements import PostgresAnnouncements
 from stratalog.backends.postgres_commits import PostgresCommit, PostgresWriter, put_blobs
 from stratalog.backends.postgres_connections import Connection, PostgresConnections
 from stratalog.backends.postgres_queue import PostgresQueue
 from stratalog.backends.postgres_tables import create_tables, require_tables
-from stratalog.backends.row_blobs import BlobRow, RowBlobs, blob_rows
+from stratalog.backends.row_blobs import BlobRow, RowBlobs, StatRow, blob_rows, text_rows
 from stratalog.clock import Clock
 from stratalog.limits import BLOB_BYTES_MAX, BLOB_ROW_BYTES_MAX
-from stratalog.ports.blobs import Blobs
+from stratalog.ports.blobs import Blobs, Damaged
 from stratalog.ports.index import NO_BLOBS, Item, Write, no_turn
 
 __all__ = ["PostgresIndex", "PostgresStore"]
@@ -27,11 +28,11 @@ __all__ = ["PostgresIndex", "PostgresStore"]
 TURNS_SCALE_MIN = 0.2
 
 GET = "SELECT body FROM items WHERE partition = %s AND sort = %s"
-PAGES = page_statements("%s")
+PAGES = {case: f"{statement} OFFSET %s" for case, statement in page_statements("%s").items()}
 
 BODY = "SELECT body, codec FROM blobs WHERE key = %s"
 STAT = "SELECT bytes, modified_ms, stamp FROM blobs WHERE key = %s"
-PAGE = "SELECT key, bytes, modified_ms, stamp FROM blobs WHERE key >= %s AND key > %s ORDER BY key LIMIT %s"
+PAGE = "SELECT key, bytes, modified_ms, stamp FROM blobs WHERE key >= %s AND key > %s ORDER BY key LIMIT %s OFFSET %s"
 DELETE_BLOB = "DELETE FROM blobs WHERE key = %s AND stamp = %s"
 
 
@@ -98,11 +99,12 @@ class PostgresIndex:
         limit: int | None = None,
         consistent: bool = True,
     ) -> Iterator[Item]:
-        def read(after: str | None, before: str | None, rows_max: int) -> list[tuple[str, bytes]]:
-            bounds = [bound.encode() for bound in (after, before) if bound is not None]
-            statement = PAGES[after is not None, before is not None, reverse]
-            rows = self._connections.read(statement, (partition.encode(), *bounds, rows_max))
-            return [(sort.decode(), body) for sort, body in rows]
+        def read(after: str | None, before: str | None, rows_max: int) -> list[tuple[Any, bytes]]:
+            has_after, has_before, bounds, skipped = bounds_of(after, before, reverse)
+            statement, keys = PAGES[has_after, has_before, reverse], [bound.encode() for bound in bounds]
+            rows = self._connections.read(statement, (partition.encode(), *keys, rows_max, skipped))
+            sorts = [text_of(sort) for sort, _ in rows]
+            return [(sort, row[1] if type(sort) is str else b"") for sort, row in zip(sorts, rows, strict=True)]
 
         return chain.from_iterable(pages(read, partition, after, before, reverse, limit))
 
@@ -136,9 +138,11 @@ class PostgresBlobTable:
         rows = self._connections.read(STAT, (key.encode(),))
         return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
 
-    def page(self, prefix: str, after: str, rows_max: int) -> list[tuple[str, int, int, int]]:
-        rows = self._connections.read(PAGE, (prefix.encode(), after.encode(), rows_max))
-        return [(key.decode(), stored_bytes, modified_ms, stamp) for key, stored_bytes, modified_ms, stamp in rows]
+    def page(self, prefix: str, after: str, rows_max: int, damaged: Damaged) -> list[StatRow]:
+        def read(skipped: int) -> Sequence[tuple[bytes, int, int, int]]:
+            return self._connections.read(PAGE, (prefix.encode(), after.encode(), rows_max, skipped))
+
+        return text_rows(read, rows_max, prefix, damaged)
 
     def put(self, rows: Sequence[BlobRow]) -> None:
         if max(row[2] for row in rows) > BLOB_ROW_BYTES_MAX:

@@ -57,22 +57,17 @@ PREPARED = {PLAIN_LENGTH: (b"insert_plain", INSERT_PLAIN), CHECKED_LENGTH: (b"in
 BINARY = {length: [Format.BINARY] * length for length in PREPARED}
 # An array has the mark `%b`, for the binary format. In the text format psycopg escapes each element in Python, and the
 # server parses twice as many bytes.
-# The count of the locked rows has no use, but PostgreSQL must lock all of them before it can insert the first row.
+# The last sort needs all rows, so PostgreSQL has locked all checked rows before it inserts the first row.
 INSERT_MANY = f"""
-WITH added AS (
+INSERT INTO items
+SELECT added.partition, added.sort, CASE WHEN added.checked IS NULL OR seen.pair = added.pair THEN added.body END
+FROM (
     SELECT * FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[])
-    AS added(partition, sort, body, checked, checked_sort, pair)
-), locked AS MATERIALIZED (
-    SELECT items.partition, items.sort, substr(items.body, 2, {CHECKED_PAIR_BYTES}) AS pair
-    FROM items JOIN (SELECT DISTINCT checked, checked_sort FROM added WHERE checked IS NOT NULL) AS wanted
-    ON items.partition = wanted.checked AND items.sort = wanted.checked_sort
-    ORDER BY items.partition, items.sort FOR SHARE OF items
-)
-INSERT INTO items SELECT added.partition, added.sort, CASE WHEN added.checked IS NULL THEN added.body ELSE (
-    SELECT added.body FROM locked
-    WHERE locked.partition = added.checked AND locked.sort = added.checked_sort AND locked.pair = added.pair
-) END
-FROM added CROSS JOIN (SELECT count(*) FROM locked) AS all_locked
+    AS rows(partition, sort, body, checked, checked_sort, pair) ORDER BY checked, checked_sort
+) AS added LEFT JOIN LATERAL (
+    SELECT substr(body, 2, {CHECKED_PAIR_BYTES}) AS pair
+    FROM items WHERE partition = added.checked AND sort = added.checked_sort FOR SHARE
+) AS seen ON true
 ORDER BY added.partition, added.sort"""
 PUT_BLOBS = """
 INSERT INTO blobs(body, key, bytes, modified_ms, stamp)
@@ -136,7 +131,7 @@ class PostgresWriter:
         self._closed = False
 
     def commit(self, commit: PostgresCommit) -> None:
-        """Do the commit, in this thread or in the leader's thread. Raises the errors of `Index.commit`, and Corrupt."""
+        """Do the commit, in this thread or in the leader's thread. Raises the errors of `Index.commit`."""
         self._connections.check_open()
         self._group_commit.commit(commit, self._run_group)
         commit.answer()

@@ -49,6 +49,17 @@ SETTINGS = {
     "row_security": "off",
     # Only a warning reports that a wait for a standby was cancelled.
     "client_min_messages": "warning",
+    # Each statement finds its rows by an index, key by key. Otherwise PostgreSQL reads the whole table if it is small,
+    # and a session keeps such a plan while the table grows. Without statistics PostgreSQL also reads and sorts all rows
+    # of a partition for one page. A table without an index is still read, by a plan that has a great cost: with `jit`
+    # the server may compile such a plan first.
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+    # All parameters have the same plan, so the server makes it once.
+    "plan_cache_mode": "force_generic_plan",
 }
 DURABLE_COMMITS = """
     SELECT set_config('synchronous_commit', CASE level WHEN 'off' THEN 'on' ELSE level END, false)

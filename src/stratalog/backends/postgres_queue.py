@@ -39,7 +39,8 @@ SELECT name FROM message_groups WHERE visible_ms = 0 ORDER BY first LIMIT %s FOR
 VISIBLE_AGAIN = """
 SELECT name FROM message_groups WHERE visible_ms BETWEEN 1 AND %s ORDER BY visible_ms LIMIT %s FOR UPDATE SKIP LOCKED"""
 STUCK = f"SELECT name FROM message_groups WHERE {HIDDEN_TOO_LONG} LIMIT %s FOR UPDATE SKIP LOCKED"
-OLDEST = "SELECT id FROM messages WHERE name = %s ORDER BY id LIMIT %s"
+# With `name = …`, PostgreSQL may read the messages of all groups in order of id until it finds one of this group.
+OLDEST = "SELECT id FROM messages WHERE name BETWEEN %(name)s AND %(name)s ORDER BY name, id LIMIT %(limit)s"
 GIVE = """
 UPDATE messages SET receives = receives + 1, receipt = %s, hidden_until_ms = %s WHERE id = %s
 RETURNING id, name, body, receives, receipt"""
@@ -161,7 +162,7 @@ class PostgresQueue:
                 self._move_aside(connection, name, now)
             again += _names(connection, STUCK, (limit,))
             names = again + _names(connection, NEVER_HIDDEN, (limit,))
-            ids = [id for name in names for (id,) in connection.execute(OLDEST, (name, limit))]
+            ids = [id for name in names for id in _oldest(connection, name, limit)]
             if ids or not names:
                 return self._give(connection, sorted(ids)[:limit], hidden_until_ms)
 
@@ -181,12 +182,16 @@ class PostgresQueue:
 
 def _refresh_group(connection: Connection, name: bytes) -> None:
     """Update or delete the row of the group. Call this after each change of the group's delivered messages."""
-    oldest = connection.execute(OLDEST, (name, 1)).fetchall()
+    oldest = _oldest(connection, name, 1)
     if not oldest:
         connection.execute(DELETE_GROUP, (name,))
         return
     ((hidden,),) = connection.execute(LAST_HIDDEN, (name,)).fetchall()
-    connection.execute(SET_GROUP, (hidden or 0, oldest[0][0], name))
+    connection.execute(SET_GROUP, (hidden or 0, oldest[0], name))
+
+
+def _oldest(connection: Connection, name: bytes, limit: int) -> list[int]:
+    return [id for (id,) in connection.execute(OLDEST, {"name": name, "limit": limit})]
 
 
 def _names(connection: Connection, statement: str, parameters: tuple[Any, ...]) -> list[bytes]:

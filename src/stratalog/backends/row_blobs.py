@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
 from operator import attrgetter
 from typing import Protocol
@@ -11,15 +11,20 @@ from stratalog.clock import Clock
 from stratalog.codec import codec_named, compress_quickly, sha256, unpack
 from stratalog.errors import Closed, Corrupt, LimitExceeded, NotFound
 from stratalog.limits import BLOB_BYTES_MAX
-from stratalog.ports.blobs import Blobs, BlobStat, check_put, key_hash, unpacked
+from stratalog.ports.blobs import Blobs, BlobStat, Damaged, check_put, ignore, key_hash, sound_keys, unpacked
+from stratalog.ports.damaged_keys import readable_key
 
-__all__ = ["BlobRow", "BlobTable", "RowBlobs", "blob_rows", "is_intact", "rows_bytes"]
+__all__ = ["BlobRow", "BlobTable", "RowBlobs", "StatRow", "blob_rows", "is_intact", "rows_bytes", "text_rows"]
 
 PAGE_ROWS = 256
 STAMP_BYTES = 7
 
 BlobRow = tuple[bytes, str, int, int, int]
 """A blob's frame (its compressed body), key, stored size in bytes, time in milliseconds and stamp."""
+
+
+StatRow = tuple[str, int, int, int]
+"""A blob's key, stored size in bytes, time in milliseconds and stamp."""
 
 
 class BlobTable(Protocol):
@@ -33,8 +38,12 @@ class BlobTable(Protocol):
         """Return the blob's stored size in bytes, time in milliseconds and stamp; None if there is no row."""
         ...
 
-    def page(self, prefix: str, after: str, rows_max: int) -> Sequence[tuple[str, int, int, int]]:
-        """Return up to ``rows_max`` keys at or above ``prefix`` and above ``after``, in order, each with its stat."""
+    def page(self, prefix: str, after: str, rows_max: int, damaged: Damaged) -> Sequence[StatRow]:
+        """Return up to ``rows_max`` keys at or above ``prefix`` and above ``after``, in order, each with its stat.
+
+        A key that is no text in UTF-8 is left out. Calls ``damaged`` with it if it starts with ``prefix``. If ``after``
+        is empty, the keys of other types than text are among these.
+        """
         ...
 
     def put(self, rows: Sequence[BlobRow]) -> None:
@@ -84,11 +93,12 @@ class RowBlobs:
         self._check_open()
         return self._stat_row(key) or self._larger.stat(key)
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         self._check_open()
         last = None
+        rows = sound_keys(self._list_rows(prefix, after, damaged), damaged)
         # `merge` is stable: of two stats with the same key, the stat of the row comes first.
-        for stat in merge(self._list_rows(prefix, after), self._larger.list(prefix, after=after), key=_key_of):
+        for stat in merge(rows, self._larger.list(prefix, after=after, damaged=damaged), key=_key_of):
             if stat.key != last:
                 yield stat
             last = stat.key
@@ -119,10 +129,10 @@ class RowBlobs:
         row = self._table.stat(key)
         return None if row is None else _stat(key, *row)
 
-    def _list_rows(self, prefix: str, after: str) -> Iterator[BlobStat]:
+    def _list_rows(self, prefix: str, after: str, damaged: Damaged) -> Iterator[BlobStat]:
         while True:
             self._check_open()
-            rows = self._table.page(prefix, after, PAGE_ROWS)
+            rows = self._table.page(prefix, after, PAGE_ROWS, damaged)
             for row in rows:
                 if not row[0].startswith(prefix):
                     return
@@ -152,7 +162,7 @@ class _NoBlobs:
     def stat(self, key: str) -> BlobStat | None:
         return None
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         return iter(())
 
     def delete(self, key: str, stamp: str) -> bool:
@@ -160,6 +170,29 @@ class _NoBlobs:
 
     def close(self) -> None:
         pass
+
+
+def text_rows(
+    read: Callable[[int], Sequence[tuple[bytes, int, int, int]]], rows_max: int, prefix: str, damaged: Damaged
+) -> list[StatRow]:
+    """Return up to ``rows_max`` rows whose key is UTF-8. Call ``damaged`` with each other key that has the prefix.
+
+    ``read(skipped)`` returns up to ``rows_max`` rows after the first ``skipped`` rows.
+    """
+    sound: list[StatRow] = []
+    skipped = 0
+    while len(sound) < rows_max:
+        rows = read(skipped)
+        skipped += len(rows)
+        for key, stored_bytes, modified_ms, stamp in rows:
+            try:
+                sound.append((key.decode(), stored_bytes, modified_ms, stamp))
+            except UnicodeDecodeError:
+                if key.startswith(prefix.encode()):
+                    damaged(readable_key(key))
+        if len(rows) < rows_max:
+            break
+    return sound
 
 
 def blob_rows(blobs: Mapping[str, bytes], clock: Clock) -> list[BlobRow]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from stratalog.backends.item_rows import encoded_commit, item_of, key_of, page_statements, pages
+from stratalog.backends.item_rows import bounds_of, encoded_commit, item_of, key_of, page_statements, pages, text_of
 from stratalog.backends.row_blobs import BlobRow, RowBlobs, blob_rows, rows_bytes
 from stratalog.backends.sqlite_blobs import SqliteBlobTable, store_blobs
 from stratalog.backends.sqlite_file import LOG_BYTES, SqliteFile
@@ -136,14 +136,10 @@ class SqliteIndex:
         self, partition: str, after: str | None, before: str | None, reverse: bool, rows_max: int
     ) -> list[tuple[Any, Any]]:
         """Return a page with the bytes of each sort key that is not text in UTF-8, and with no body beside them."""
-        start, skipped = before if reverse else after, 0
-        if isinstance(start, KeyPosition):
-            skipped, start = start.skipped, start.bound
-        after, before = (after, start) if reverse else (start, before)
-        bounds = [bound for bound in (after, before) if bound is not None]
-        statement = PAGES_OF_DAMAGED[after is not None, before is not None, reverse]
+        has_after, has_before, bounds, skipped = bounds_of(after, before, reverse)
+        statement = PAGES_OF_DAMAGED[has_after, has_before, reverse]
         rows = self._file.read(statement, (partition, *bounds, rows_max, skipped))
-        keys = [_text_of(sort) if kind == "text" else sort for sort, kind, _ in rows]
+        keys = [text_of(sort) if kind == "text" else sort for sort, kind, _ in rows]
         return [(key, row[2] if type(key) is str else b"") for key, row in zip(keys, rows, strict=True)]
 
     def commit(self, writes: Sequence[Write], blobs: Mapping[str, bytes] = NO_BLOBS) -> None:
@@ -161,14 +157,6 @@ class SqliteIndex:
 
     def close(self) -> None:
         self._file.close()
-
-
-def _text_of(sort: bytes) -> str | bytes:
-    """Return a sort key; its bytes if they are not UTF-8."""
-    try:
-        return sort.decode()
-    except UnicodeDecodeError:
-        return sort
 
 
 def _write_all(writes: Sequence[Write], bodies: Sequence[bytes], connection: apsw.Connection) -> None:

@@ -7,17 +7,18 @@ writes a short row instead of the body.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import apsw
 
-from stratalog.backends.row_blobs import BlobRow, is_intact, rows_bytes
+from stratalog.backends.row_blobs import BlobRow, StatRow, is_intact, rows_bytes, text_rows
 from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.backends.sqlite_tables import BLOB_INSERTS
 from stratalog.clock import Clock
 from stratalog.errors import Corrupt
+from stratalog.ports.blobs import Damaged, ignore
+from stratalog.ports.damaged_keys import readable_key
 
 __all__ = ["SqliteBlobTable", "store_blobs"]
 
@@ -26,8 +27,10 @@ BODY_BYTES = "CASE typeof(body) WHEN 'blob' THEN body END"
 
 GET = f"SELECT {BODY_BYTES}, codec FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
 STAT = "SELECT bytes, modified_ms, stamp FROM blobs WHERE key = ?"
-PAGE = "SELECT key, bytes, modified_ms, stamp FROM blobs WHERE key >= ? AND key > ? ORDER BY key LIMIT ?"
-PAGE_OF_DAMAGED = PAGE.replace("SELECT key", "SELECT CAST(key AS BLOB), typeof(key)") + " OFFSET ?"
+# SQLite stores any type in any column, and orders numbers before all text, and bytes after all text.
+PAGE = "SELECT key, bytes, modified_ms, stamp FROM blobs WHERE key >= ? AND key > ? AND key < x'' ORDER BY key LIMIT ?"
+PAGE_OF_DAMAGED = PAGE.replace("SELECT key", "SELECT CAST(key AS BLOB)") + " OFFSET ?"
+OTHER_TYPES = "SELECT CAST(key AS BLOB) FROM blobs WHERE key < '' OR key >= x''"
 STANDING = f"SELECT id, {BODY_BYTES}, codec FROM blobs LEFT JOIN blob_bodies USING (id) WHERE key = ?"
 RENEW = "UPDATE blobs SET modified_ms = ?, stamp = ? WHERE key = ?"
 REPAIR = "INSERT OR REPLACE INTO blob_bodies(id, body) VALUES (?, ?)"
@@ -51,31 +54,19 @@ class SqliteBlobTable:
         rows = self._file.read(STAT, (key,))
         return rows[0] if rows else None
 
-    def page(self, prefix: str, after: str, rows_max: int) -> Sequence[tuple[str, int, int, int]]:
-        """Return the rows as `BlobTable.page` does, without those whose key is not text in UTF-8.
-
-        An item that refers to such a blob refers to a missing blob.
-        """
+    def page(self, prefix: str, after: str, rows_max: int, damaged: Damaged) -> Sequence[StatRow]:
+        if damaged is not ignore and not after:
+            for (key,) in self._file.read(OTHER_TYPES, ()):
+                if key.startswith(prefix.encode()):
+                    damaged(readable_key(key))
         try:
-            rows = self._file.read(PAGE, (prefix, after, rows_max))
-            if all(type(row[0]) is str for row in rows):
-                return rows
+            return self._file.read(PAGE, (prefix, after, rows_max))
         except Corrupt:
-            pass
-        return self._page_of_damaged(prefix, after, rows_max)
+            read = partial(self._read_damaged, prefix, after, rows_max)
+            return text_rows(read, rows_max, prefix, damaged)
 
-    def _page_of_damaged(self, prefix: str, after: str, rows_max: int) -> list[tuple[str, int, int, int]]:
-        sound: list[tuple[str, int, int, int]] = []
-        skipped = 0
-        while len(sound) < rows_max:
-            rows = self._file.read(PAGE_OF_DAMAGED, (prefix, after, rows_max, skipped))
-            skipped += len(rows)
-            for key, kind, *stat in rows:
-                with suppress(UnicodeDecodeError):
-                    sound += [(key.decode(), *stat)] if kind == "text" else []
-            if len(rows) < rows_max:
-                break
-        return sound
+    def _read_damaged(self, prefix: str, after: str, rows_max: int, skipped: int) -> list[tuple[bytes, int, int, int]]:
+        return self._file.read(PAGE_OF_DAMAGED, (prefix, after, rows_max, skipped))
 
     def put(self, rows: Sequence[BlobRow]) -> None:
         self._file.write(partial(store_blobs, rows, self._clock), blobs=rows, blob_bytes=rows_bytes(rows))

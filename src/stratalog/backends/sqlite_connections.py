@@ -6,11 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
-from functools import partial
 
 import apsw
 
-from stratalog.backends.sqlite_tables import PAGE_BYTES, create_tables, prepare
+from stratalog.backends.sqlite_tables import PAGE_BYTES, prepare
 from stratalog.backends.turnstile import open_lock_file
 from stratalog.clock import Clock
 from stratalog.errors import Unavailable
@@ -34,7 +33,7 @@ def open_writer(
     """
     check_fork()
     with delay_forks(), _opening(path, clock):
-        create_file(path, partial(create_tables, vfs=vfs))
+        create_file(path, _create_tables, vfs)
         opened = OpenPath(path, "the database's file")
         with connected(opened, vfs) as connection:
             _prepare(connection, synchronous, file_bytes_max)
@@ -42,12 +41,17 @@ def open_writer(
 
 
 def open_reader(opened: OpenPath, vfs: str | None) -> apsw.Connection:
-    """Return a connection for reads of the file. Raises Unavailable, and the errors of apsw."""
+    """Return a connection for reads of the file. Raises as `connected` does."""
     with connected(opened, vfs) as reader:
         reader.set_busy_timeout(BUSY_MS)
         reader.pragma("query_only", 1)
         sync_commits(reader)  # the last connection to close makes a checkpoint, and may be a reader
     return reader
+
+
+def _create_tables(connection: apsw.Connection) -> None:
+    sync_commits(connection)
+    prepare(connection)
 
 
 def _prepare(connection: apsw.Connection, synchronous: str, file_bytes_max: int | None) -> None:

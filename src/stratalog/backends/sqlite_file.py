@@ -26,7 +26,6 @@ from stratalog.errors import (
     Closed,
     ConditionFailed,
     Corrupt,
-    OutcomeUnknown,
     StratalogError,
     Unavailable,
 )
@@ -34,7 +33,7 @@ from stratalog.folders import OpenPath
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.process_fork import delay_forks, leave_in_child
-from stratalog.sqlite_files import close_inherited, roll_back, translated_error
+from stratalog.sqlite_files import close_inherited, commit_error, roll_back, translated_error
 
 __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
 
@@ -245,7 +244,7 @@ class _GroupWriter:
     def _transact(self, group: Sequence[_Ticket[Any]]) -> list[Any]:
         """Commit all jobs of ``group`` and return the outcome of each job.
 
-        Raises OutcomeUnknown if the commit fails or may have failed. After any other error, nothing was written.
+        Raises OutcomeUnknown if a failed commit may be stored. After any other error, nothing was written.
         """
         if self._connection.in_transaction:
             # An earlier rollback failed. An insert would join the open transaction, and succeed without a commit.
@@ -259,12 +258,12 @@ class _GroupWriter:
             outcomes = self._run_each(group)
         except apsw.Error as exc:
             self._roll_back()
-            raise translated_error(exc) from exc
+            raise translated_error(exc, self._connection) from exc
         try:
             self._connection.execute("COMMIT")
         except apsw.Error as exc:
             self._roll_back()
-            raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
+            raise commit_error(exc, self._connection) from exc
         return outcomes
 
     def _insert(self, rows: Sequence[Row], blobs: Sequence[BlobRow]) -> bool:
@@ -275,9 +274,7 @@ class _GroupWriter:
         Each call into SQLite releases the interpreter's lock, and must then compete with other threads to get the lock
         back. So one call for many rows saves time.
 
-        Raises Unavailable, StorageFull: nothing was written. SQLite reports a busy or read-only file before it writes
-        anything, and a full disk before the commit frame is complete. Raises OutcomeUnknown for any other error, which
-        may come from the commit.
+        Any error may come from the commit, so this method raises `commit_error`.
         """
         try:
             if blobs:
@@ -290,12 +287,9 @@ class _GroupWriter:
         except apsw.ConstraintError:
             self._roll_back()
             return False
-        except (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError) as exc:
-            self._roll_back()
-            raise translated_error(exc) from exc
         except apsw.Error as exc:
             self._roll_back()
-            raise OutcomeUnknown("the insert or its commit failed", reason=str(exc)) from exc
+            raise commit_error(exc, self._connection) from exc
         return True
 
     def _run_each(self, group: Sequence[_Ticket[Any]]) -> list[Any]:

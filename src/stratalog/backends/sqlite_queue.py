@@ -42,6 +42,7 @@ GIVE = (
 # condition.
 EXPIRED = "FROM messages WHERE name = ?1 AND hidden_until_ms <= ?2 AND hidden_until_ms > 0 AND receives >= ?3"
 MOVE_ASIDE = f"INSERT INTO dead_letters SELECT id, name, receives, ?2, body {EXPIRED}"
+DELETE_EXPIRED = f"DELETE {EXPIRED}"
 LAST_HIDDEN = (
     "SELECT hidden_until_ms FROM messages WHERE name = ? AND hidden_until_ms > 0 ORDER BY hidden_until_ms DESC LIMIT 1"
 )
@@ -50,6 +51,8 @@ RELEASE = (
     "UPDATE messages SET hidden_until_ms = ?3 + ?4 WHERE id = ?1 AND receipt = ?2 AND hidden_until_ms > ?3"
     " RETURNING name"
 )
+SET_GROUP = "REPLACE INTO message_groups VALUES (?, ?, ?)"
+DELETE_GROUP = "DELETE FROM message_groups WHERE name = ?"
 DEAD_LETTERS = "SELECT id, name, body, receives, dead_ms FROM dead_letters WHERE id > ? ORDER BY id LIMIT 10"
 
 HAS_MESSAGES = "SELECT EXISTS (SELECT 1 FROM messages) OR EXISTS (SELECT 1 FROM dead_letters)"
@@ -136,7 +139,7 @@ class SqliteQueue:
         parameters = (name, now, self._receives_max)
         connection.execute(MOVE_ASIDE, parameters)
         if connection.changes():
-            connection.execute(f"DELETE {EXPIRED}", parameters)
+            connection.execute(DELETE_EXPIRED, parameters)
             _refresh_group(name, connection)
 
 
@@ -157,10 +160,10 @@ def _refresh_group(name: str, connection: apsw.Connection) -> None:
     oldest = connection.execute(OLDEST, (name, 1)).fetchall()
     hidden = connection.execute(LAST_HIDDEN, (name,)).fetchall()
     if not oldest:
-        connection.execute("DELETE FROM message_groups WHERE name = ?", (name,))
+        connection.execute(DELETE_GROUP, (name,))
         return
     visible_ms = hidden[0][0] if hidden else 0
-    connection.execute("REPLACE INTO message_groups VALUES (?, ?, ?)", (name, visible_ms, oldest[0][0]))
+    connection.execute(SET_GROUP, (name, visible_ms, oldest[0][0]))
 
 
 def _names(connection: apsw.Connection, statement: str, parameters: tuple[Any, ...]) -> list[str]:

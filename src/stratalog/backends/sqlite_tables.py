@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import lru_cache
 
 import apsw
 
 from stratalog.backends.item_rows import CHECKED_LENGTH, CHECKED_PAIR_BYTES, PLAIN_LENGTH
 from stratalog.errors import Invalid, Unsupported
-from stratalog.sqlite_files import roll_back, sync_commits
+from stratalog.sqlite_files import execute_schema, roll_back
 
 __all__ = [
     "BLOB_INSERTS",
     "INSERT_BLOBS_MAX",
     "INSERT_ITEM",
     "INSERT_ROWS_MAX",
-    "create_tables",
     "grow_log",
     "insert_all",
     "insert_items",
@@ -93,13 +92,6 @@ def insert_all(lengths: tuple[int, ...], blobs: int) -> str:
     return f"BEGIN IMMEDIATE;{items}{BLOB_INSERTS * blobs}COMMIT"
 
 
-def create_tables(path: str, vfs: str | None = None) -> None:
-    """Create a database with all tables at ``path``. Raises the errors of `prepare`."""
-    with closing(apsw.Connection(path, vfs=vfs)) as connection:
-        sync_commits(connection)
-        prepare(connection)
-
-
 def prepare(connection: apsw.Connection) -> None:
     """Create the missing tables.
 
@@ -120,12 +112,8 @@ def prepare(connection: apsw.Connection) -> None:
 
 
 def _create(connection: apsw.Connection, schema: str) -> None:
-    """Create tables in one transaction, so that a crash meanwhile leaves the file unchanged."""
     connection.pragma("page_size", PAGE_BYTES)
-    with connection:
-        connection.execute(schema)
-        connection.pragma("application_id", APPLICATION_ID)
-        connection.pragma("user_version", FORMAT)
+    execute_schema(connection, schema, APPLICATION_ID, FORMAT)
 
 
 def grow_log(connection: apsw.Connection, log_bytes: int) -> None:

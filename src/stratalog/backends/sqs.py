@@ -59,8 +59,8 @@ class SqsQueue:
     """The queue at ``url`` with its dead letters at ``dead_url``. ``client`` must try each request once.
 
     SQS measures visibility by its own clock, in whole seconds, rounded up. A receipt is stale once its time has passed
-    by ``clock``, and `SqsQueue` sends no request for a stale receipt. SQS retains messages and dead letters for 14
-    days. A receive waits up to ``wait_seconds`` for a message, 20 at most.
+    by ``clock``. `SqsQueue` sends no request for a receipt that it knows to be stale. SQS retains messages and dead
+    letters for 14 days. A receive waits up to ``wait_seconds`` for a message, 20 at most.
     """
 
     def __init__(

@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
 from stratalog.clock import Clock
-from stratalog.errors import Unavailable
-from stratalog.folders import owner_details
+from stratalog.folders import file_error
 from stratalog.limits import TURN_WAIT_MS_MAX
 
 __all__ = ["Turnstile", "open_lock_file"]
@@ -192,12 +191,11 @@ class _Locks:
 
 
 def open_lock_file(path: str) -> int:
-    """Return a descriptor of the lock file ``path``, which is created if missing. Raises Unavailable."""
+    """Return a descriptor of the lock file ``path``, which is created if missing. Raises Unavailable, StorageFull."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as exc:
-        details = owner_details(exc, path)
-        raise Unavailable("the database's folder cannot be written", path=path, reason=exc.strerror, **details) from exc
+        raise file_error(exc, "the database's folder cannot be written", path) from exc
 
 
 def _try_lock(file: int) -> bool:

@@ -9,7 +9,6 @@ the other items that `formats/backup.md` names are not part of a backup.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 
 import msgspec
 
@@ -30,6 +29,7 @@ from stratalog.keys import (
     names_partition,
     split_prefix,
 )
+from stratalog.log.callbacks import Report, quiet
 from stratalog.log.directory import LOGS, SHARDS, directory_put, name_line_put
 from stratalog.log.listed_items import list_items
 from stratalog.log.names import NameRecord, read_name
@@ -42,7 +42,6 @@ from stratalog.tree.nodes import EMPTY, Root
 __all__ = ["BackupReport", "back_up"]
 
 SAVE_SECONDS = 60
-Progress = Callable[[int], None]
 
 
 class BackupReport(msgspec.Struct, frozen=True):
@@ -59,7 +58,7 @@ class BackupReport(msgspec.Struct, frozen=True):
 def back_up(
     store: Store,
     repository: BackupRepository,
-    progress: Progress | None = None,
+    progress: Report | None = None,
     *,
     anew: bool = False,
     checks_blobs: bool = False,
@@ -84,7 +83,7 @@ def back_up(
     newest_id = newest.id if newest else repository.newest_id()
     begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest
     root = EMPTY if begun is None else begun.root
-    report = progress or (lambda count: None)
+    report = progress or quiet
     # An interrupted backup has rows of its own base for the parts that it did not reach. So the base's failures count.
     failures = [failure.what for made in (newest, begun) if made for failure in made.failures]
     are_all = not any(made is not None and made.more_failures for made in (newest, begun))

@@ -21,10 +21,10 @@ import msgspec
 from stratalog.backups.family import unmarked
 from stratalog.codec import is_decimal
 from stratalog.errors import Invalid, NotFound, VersionForgotten
-from stratalog.keys import parse_number, record_key, record_partition, segments_partition, split_prefix, unescape
+from stratalog.keys import parse_number, record_key, record_partition, segments_partition, unescape
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.archive import open_archive
-from stratalog.log.names import NameRecord, name_put, read_name
+from stratalog.log.names import NameRecord, name_put, read_name, read_name_of
 from stratalog.log.pins import pin_of
 from stratalog.log.segments import segment_from_item
 from stratalog.ports.index import NO_BLOBS, Absent, Index, Item, Write, no_turn
@@ -190,9 +190,8 @@ class CutIndex:
 
     def _is_member(self, prefix: str) -> bool:
         """Return whether a log of a family is in the view. A deleted log is always in the view, since forks need it."""
-        record = read_name(self._inner, *split_prefix(prefix))
-        is_alive = record is not None and record.prefix == prefix and not record.deleted_ms
-        return not is_alive or self._is_there(*split_prefix(prefix))
+        record = read_name_of(self._inner, prefix)
+        return record is None or bool(record.deleted_ms) or self._is_there(record.organisation, record.name)
 
     def _is_before(self, item: Item, name: str) -> bool:
         time_ms = item.attributes.get(name)
@@ -215,13 +214,12 @@ class CutIndex:
 
     def _cut_log(self, prefix: str) -> _LogCut | None:
         """Return the end of a log; None for a deleted log and for a log that is not cut: it ends as in the backup."""
-        organisation, name = split_prefix(prefix)
-        record = read_name(self._inner, organisation, name)
-        if record is None or record.prefix != prefix or record.deleted_ms:
+        record = read_name_of(self._inner, prefix)
+        if record is None or record.deleted_ms:
             return None
         if self._time_ms is None and prefix != self._prefix:
             return None
-        log = open_log(self._environment, organisation, name)
+        log = open_log(self._environment, record.organisation, record.name)
         version = self._version_of(log)
         segments = list(self._inner.query(segments_partition(prefix)))
         segment = next((item for item in reversed(segments) if parse_number(item.sort) <= version), segments[0])

@@ -35,7 +35,7 @@ from stratalog.log.entries import END, SEAL
 from stratalog.log.environment import Environment
 from stratalog.log.family_members import depth_of, member_put, minimal_depths
 from stratalog.log.head import Head, find_head
-from stratalog.log.names import NameRecord, name_put, read_name
+from stratalog.log.names import NameRecord, name_put, read_name, read_name_of
 from stratalog.log.pins import Pin, listed_pins, pin_put
 from stratalog.log.segments import Segment, segment_from_item
 from stratalog.maintenance.checkpoint import Checkpoint
@@ -166,13 +166,12 @@ class FamilyBackup:
             logs[prefix] = self._read_log(member)
 
     def _is_alive(self, record: NameRecord) -> bool:
-        current = read_name(self._index, *split_prefix(record.prefix))
-        return current is not None and current.prefix == record.prefix and not current.deleted_ms
+        current = read_name_of(self._index, record.prefix)
+        return current is not None and not current.deleted_ms
 
     def _read_log(self, member: Item) -> _Log:
         prefix = member.sort
-        record = read_name(self._index, *split_prefix(prefix))
-        record = record if record and record.prefix == prefix else None
+        record = read_name_of(self._index, prefix)
         depth_of(member)  # raises Corrupt: a restoration needs the depth, to sort the logs
         # Read the checkpoints before the head, so that no checkpoint is of a version after the head.
         checkpoints = tuple(self._index.query(checkpoints_partition(prefix)))
@@ -340,7 +339,7 @@ class FamilyBackup:
     def _check_unchanged(self, log: _Log) -> None:
         """Raise _Moved if an item that refers to the log's blobs has changed since it was read."""
         if log.head is not None and log.record is not None:
-            again = read_name(self._index, *split_prefix(log.prefix))
+            again = read_name_of(self._index, log.prefix)
             if again is None or again.deleted_ms or _retention_of(again) != _retention_of(log.record):
                 raise _Moved
         for partition, items in (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -11,6 +11,7 @@ from stratalog.backups.repository import COPIES, MANIFESTS, ROOT, UNFINISHED, Ba
 from stratalog.codec import sha256
 from stratalog.errors import Conflict, Corrupt, Invalid, NotFound
 from stratalog.log.bodies import BodyRef, blob_addresses
+from stratalog.log.callbacks import Report
 from stratalog.ports.blobs import BlobStat
 from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import Root
@@ -35,7 +36,7 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 def prune_backups(
-    repository: BackupRepository, retain: int, *, dry_run: bool = False, progress: Callable[[int], None] | None = None
+    repository: BackupRepository, retain: int, *, dry_run: bool = False, progress: Report | None = None
 ) -> Pruned:
     """Remove all but the newest ``retain`` backups, and the objects that no remaining backup needs.
 
@@ -46,7 +47,7 @@ def prune_backups(
     prune removes one or a backup saves its progress meanwhile: then only the old manifests are removed.
     """
     if retain < 1:
-        raise Invalid("the newest backup is never pruned", retain=retain)
+        raise Invalid("retain must be at least 1: the newest backup is never pruned", retain=retain)
     keys = [stat.key for stat in repository.blobs.list(f"{MANIFESTS}/")]
     gone = keys[:-retain]
     if not dry_run:

@@ -29,7 +29,8 @@ from stratalog.log.directory import RECORDS, SHARDS, directory_put
 from stratalog.log.environment import Environment
 from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.maintenance.checkpoint import Checkpoint
-from stratalog.maintenance.damage import item_key, shape_fault
+from stratalog.maintenance.damage import item_key
+from stratalog.maintenance.shapes import shape_fault
 from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Item, required
 from stratalog.records.floor import FLOOR_SORT, Floor, floor_from_item

@@ -16,8 +16,8 @@ from stratalog.limits import BACKUP_BLOBS_REMEMBERED_MAX, COLLECT_CHUNKS_SEEN_MA
 from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.entries import decode_events
 from stratalog.log.environment import Environment
-from stratalog.maintenance.damage import shape_fault
 from stratalog.maintenance.marks import Marking, Reached, references_in
+from stratalog.maintenance.shapes import shape_fault
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Item
 

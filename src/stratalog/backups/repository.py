@@ -1,6 +1,6 @@
 """The repository of backups: a folder or bucket. The repository uses only objects under `!backup/`.
 
-The manifest of a backup is written last. Only `prune_backups` removes objects that no manifest needs.
+The manifest of a backup is written last. Only `prune_backups` removes chunks, packs and copies that no manifest needs.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from stratalog.documents import Document
 from stratalog.errors import Conflict, Corrupt, Redacted
 from stratalog.keys import COPY_PARTITION
+from stratalog.log.callbacks import Report
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import list_organisations
 from stratalog.log.lifecycle import open_log
@@ -24,7 +25,7 @@ def restore_store(
     backup: Store,
     target: Store,
     name: str,
-    progress: Callable[[int], None] | None = None,
+    progress: Report | None = None,
     require_backup: Callable[[], None] = lambda: None,
 ) -> CopyReport:
     """Copy the store ``backup``, a view of a backup, into the empty store ``target``.

@@ -5,7 +5,7 @@ The restored log has a new incarnation and possibly another name. It keeps its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -22,6 +22,7 @@ from stratalog.keys import (
     snapshots_partition,
 )
 from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
+from stratalog.log.callbacks import Report, quiet
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_put, name_line_put, organisation_put
 from stratalog.log.family_members import member_put, minimal_depths
@@ -43,7 +44,7 @@ def restore_log(
     name: str,
     target: Store,
     new_name: str,
-    progress: Callable[[int], None] | None = None,
+    progress: Report | None = None,
 ) -> NameRecord:
     """Copy the log ``name`` of ``backup`` to ``target`` as ``new_name``, with its ancestors as deleted logs.
 
@@ -61,7 +62,7 @@ def restore_log(
     standing = read_name(target.environment.index, organisation, new_name)
     if standing is not None and not standing.deleted_ms:
         raise Conflict("the name is in use", organisation=organisation, log=new_name)
-    with Mirror(backup.environment, target.environment, progress or (lambda count: None)) as mirror:
+    with Mirror(backup.environment, target.environment, progress or quiet) as mirror:
         return _Restoration(mirror, record, new_name).run(standing)
 
 

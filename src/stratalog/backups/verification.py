@@ -5,7 +5,7 @@ The checkpoint of a history is a row of the catalogue, whose root is in the mani
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -15,6 +15,7 @@ from stratalog.backups.repository import BackupRepository
 from stratalog.backups.view import BackupIndex, store_over
 from stratalog.errors import Corrupt
 from stratalog.limits import DAMAGED_PARTS_NAMED_MAX
+from stratalog.log.callbacks import Report, quiet
 from stratalog.maintenance.checkpoint import Checkpoint, prove_descent, read_line
 from stratalog.store import Store
 from stratalog.tree.lookup import scan
@@ -39,17 +40,17 @@ class BackupVerification(msgspec.Struct, frozen=True):
 
 
 def verify_backup(
-    repository: BackupRepository, manifest: BackupManifest, progress: Callable[[int], None] | None = None
+    repository: BackupRepository, manifest: BackupManifest, progress: Report | None = None
 ) -> BackupVerification:
     """Read everything that a backup needs, each object from storage. Damage is in the findings.
 
     Raises Unavailable, and Conflict if a prune removed the backup meanwhile.
     """
-    return _Verification(repository, manifest, progress or (lambda count: None)).run()
+    return _Verification(repository, manifest, progress or quiet).run()
 
 
 class _Verification:
-    def __init__(self, repository: BackupRepository, manifest: BackupManifest, report: Callable[[int], None]) -> None:
+    def __init__(self, repository: BackupRepository, manifest: BackupManifest, report: Report) -> None:
         self._repository = repository
         self._manifest = manifest
         self._report = report

@@ -14,7 +14,7 @@ from stratalog.backups.format import BLOBS_ROW, ITEMS_ROW, BackupManifest
 from stratalog.backups.repository import COPIES, BackupRepository
 from stratalog.errors import Invalid, NotFound, Unavailable
 from stratalog.log import Environment, LogSettings
-from stratalog.ports.blobs import BlobStat
+from stratalog.ports.blobs import BlobStat, Damaged, ignore
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write, no_turn
 from stratalog.ports.queue import Queue
 from stratalog.store import Store
@@ -88,7 +88,7 @@ class BackupBlobs:
         stat = None if self._item(key) is None else self._repository.blobs.stat(f"{COPIES}/{key}")
         return stat and msgspec.structs.replace(stat, key=key)
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         """Yield the listed blobs without sizes, ages and stamps, which the catalogue does not contain."""
         rows = scan(self._repository.chunks, self._index.root, prefix=f"{BLOBS_ROW}{_owner(prefix)}")
         for folder, row in _in_order_of_keys((key.removeprefix(BLOBS_ROW), slot.value) for key, slot in rows):

@@ -24,6 +24,7 @@ from stratalog.codec import sha256
 from stratalog.errors import Corrupt, NotFound
 from stratalog.limits import BODY_PART_BYTES, DAMAGED_PARTS_NAMED_MAX
 from stratalog.log.bodies import BodyRef
+from stratalog.log.callbacks import Report
 from stratalog.log.listed_items import ListedItem
 from stratalog.maintenance.checked_items import list_checked
 from stratalog.maintenance.damage import item_key
@@ -54,7 +55,7 @@ class BackupWriter:
         repository: BackupRepository,
         source: Blobs,
         base: Root,
-        report: Callable[[int], None],
+        report: Report,
         workers: int = WORKERS,
         base_failures: Collection[str] = (),
         *,

@@ -32,6 +32,9 @@ __all__ = ["COMMANDS"]
 DAMAGED_IN_STORE = "damaged in the store"
 """The text before a failure of a backup. The backup may have the part: made anew, or as in an earlier backup."""
 
+SHOWN = ("id", "started_ms", "finished_ms", "organisations", "logs", "records", "blobs", "failures", "more_failures")
+"""The fields of a manifest in JSON."""
+
 id_option = click.option("--backup", "id", metavar="ID", help="The id of the backup.  [default: the newest]")
 
 
@@ -294,17 +297,7 @@ def _not_held(manifest: BackupManifest, backup: Store) -> list[BackupFailure]:
 
 
 def _plain(manifest: BackupManifest) -> dict[str, object]:
-    return {
-        "id": manifest.id,
-        "started_ms": manifest.started_ms,
-        "finished_ms": manifest.finished_ms,
-        "organisations": manifest.organisations,
-        "logs": manifest.logs,
-        "records": manifest.records,
-        "blobs": manifest.blobs,
-        "failures": list(manifest.failures),
-        "more_failures": manifest.more_failures,
-    }
+    return {name: getattr(manifest, name) for name in SHOWN}
 
 
 def _row(manifest: BackupManifest) -> list[str]:

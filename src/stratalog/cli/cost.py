@@ -67,8 +67,8 @@ def cost(
 ) -> None:
     """Show the cost of each operation on AWS, and the cost of an idle deployment.
 
-    Each operation runs on a temporary store in memory and is counted by AWS's published rules. With --run, the command
-    calls your function with an empty store and counts the function's requests instead.
+    The operations of a store run on a temporary store in memory, and are counted by AWS's published rules. With --run,
+    the command calls your function with an empty store and counts the function's requests instead.
     """
     functions = Functions(memory_mb=memory, warm_ms=warm_ms, cold_ms=cold_ms, arm=not x86)
     prices = load_prices(path)

@@ -42,7 +42,7 @@ def delete(session: Session, document: str, yes: bool) -> None:
     """Delete a document or log. Its forks keep the versions that they need."""
     log = session.open().log(*split_name(document))
     if not yes:
-        confirm(f"delete {document} with its {log.head().version} versions?")
+        confirm(f"delete {document}, whose newest version is {log.head().version}?")
     delete_log(log)
     session.answer({"name": document, "deleted": True}, f"deleted {document}")
 

@@ -116,9 +116,7 @@ def _refusal(cause: OSError, path: str | Path, target: Path) -> Exception:
     """Return the error for a temporary file that could not be made, or could not replace ``target``."""
     if cause.errno in _NOT_REPLACEABLE and target.exists():
         return Invalid(
-            "the output file cannot be replaced in its folder; name another file",
-            file=str(path),
-            reason=cause.strerror,
+            "the output file cannot be replaced in its folder; name another file", file=str(path), reason=cause.strerror
         )
     return OSError(cause.errno, cause.strerror, str(path))
 

@@ -10,6 +10,7 @@ from stratalog.cli.naming import version_of
 from stratalog.cli.output import dim, local_time, note, print_json, short
 from stratalog.cli.session import Session, command
 from stratalog.codec import encode
+from stratalog.documents.document import Document
 from stratalog.documents.history import Difference, KeyChange, Version
 
 __all__ = ["COMMANDS"]
@@ -42,6 +43,7 @@ def log(session: Session, document: str, after: str | None, upto: str | None, li
 
     versions = sorted(opened.log.above_floor(read), key=lambda version: -version.version)
     session.answer_list(((version, _version_row(version)) for version in versions), "no versions", right=[0])
+    _note_floor(session, opened, start)
 
 
 @command("diff", example="stratalog diff acme/budget 3 7")
@@ -73,6 +75,14 @@ def history(session: Session, document: str, key: str, at: str | None) -> None:
     opened = session.document(document)
     changes = opened.history(key, at=version_of(opened, at))
     session.answer_list(((change, _change_row(change)) for change in changes), "no changes of the key", right=[0])
+    _note_floor(session, opened)
+
+
+def _note_floor(session: Session, opened: Document, after: int = 0) -> None:
+    """Name the floor if a list of the changes after the version ``after`` ends there."""
+    floor = opened.log.floor()
+    if after < floor and not session.json:
+        note(f"the changes up to version {floor} are forgotten")
 
 
 def _version_row(version: Version) -> list[str]:

@@ -15,10 +15,10 @@ from stratalog.cli.output import note, print_json, print_table, progress, size_t
 from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, MISSING, NOT_PROVABLE, Failed
 from stratalog.cli.session import Session
 from stratalog.errors import Invalid, NotFound, StratalogError, VersionForgotten
+from stratalog.log.callbacks import Report
 from stratalog.maintenance.damage import StoredDamage
 from stratalog.maintenance.inspection import (
     HistoryInspection,
-    Progress,
     inspect_history,
     inspect_store,
     inspected_histories,
@@ -128,7 +128,7 @@ def inspect_histories(
 def reports_of(
     session: Session,
     histories: Iterable[HistoryName],
-    read: Callable[[Store, HistoryName, int | None, Progress], R],
+    read: Callable[[Store, HistoryName, int | None, Report], R],
     upto: int | None,
     results: VerificationResults,
     *,

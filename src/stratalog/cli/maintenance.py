@@ -13,7 +13,7 @@ import msgspec
 from stratalog.cli.naming import FiniteRange, version_of
 from stratalog.cli.output import note, print_json, print_table, progress, size_text
 from stratalog.cli.program import FAILED, Failed
-from stratalog.cli.serve import load_application
+from stratalog.cli.serve import open_for
 from stratalog.cli.session import Session, command
 from stratalog.clock import Observation
 from stratalog.errors import Corrupt, NotFound
@@ -24,13 +24,13 @@ from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.collection import CollectionReport, MaintenanceFailure
 from stratalog.maintenance.collection import collect as collect_blobs
 from stratalog.maintenance.policy import MaintenancePolicy, read_policy
-from stratalog.maintenance.store_pass import MaintenanceReport, Step
+from stratalog.maintenance.store_pass import MaintenanceReport
 from stratalog.maintenance.store_pass import maintain as maintain_store
 from stratalog.records.retention import free_versions
 from stratalog.records.versions import Name
 from stratalog.store import Store
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "every_organisation"]
 
 
 @command("snapshot", example="stratalog snapshot acme/budget")
@@ -67,12 +67,14 @@ def archive(session: Session, document: str, upto: str | None) -> None:
 @command("forget", example="stratalog forget acme/budget --below 500")
 @click.argument("document", metavar="ORGANISATION/DOCUMENT")
 @click.option("--below", metavar="VERSION|TIME", required=True, help="The oldest version to keep.")
-def forget(session: Session, document: str, below: str) -> None:
+@click.option("--application", metavar="NAME", help="The application of the document: a short name, or MODULE:NAME.")
+def forget(session: Session, document: str, below: str, application: str | None) -> None:
     """Forget the versions below a given version, unless a fork needs them.
 
-    The command first verifies the oldest state to keep. It does not ask applications: an application may have promised
-    to keep older versions, as a table does with --keep-days.
+    The command first verifies the oldest state to keep. With --application it keeps the versions that the application
+    needs, as a table does with --keep-days.
     """
+    open_for(session, application)
     opened = session.document(document)
     version = version_of(opened, below) or 0
     with progress(f"verifying {document}", max(0, version - opened.log.first)) as step:
@@ -85,7 +87,7 @@ def forget(session: Session, document: str, below: str) -> None:
 def sweep(session: Session, organisation: str | None) -> None:
     """Free data that was deleted, archived, forgotten or pruned long enough ago, and unreferenced blobs."""
     sweep = _Sweep(session.open())
-    for owner in [organisation] if organisation else list(sweep.store.organisations()):
+    for owner in [organisation] if organisation else every_organisation(sweep.store, sweep.failures):
         sweep.run(owner)
     counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sweep.total.items())
     session.answer(sweep.total, f"freed {counts}")
@@ -106,18 +108,18 @@ class _Sweep:
         with progress(f"sweeping {organisation}", None) as step:
             with self._noted(f"{organisation}, deleted logs"):
                 sweep_deleted(environment, organisation, report=partial(self._count, "deleted_logs"))
-            for log in list_ids(environment.index, organisation, LOGS):
+            damaged = partial(_note_key, self.failures, f"the directory of {organisation}")
+            for log in list_ids(environment.index, organisation, LOGS, damaged=damaged):
                 # The next sweep frees a log that was deleted since it was listed.
                 with self._noted(f"{organisation}/{log}"), suppress(NotFound):
                     opened = store.log(organisation, log)
-                    is_document = opened.record.kind == "document"
                     report = partial(self._count, "segments")
-                    if is_document:
+                    if opened.record.kind == "document":
                         store.document(organisation, log).free_segments(report=report)
                     else:
                         free_segments(opened, report=report)
                 step(1)
-            for record in list_ids(environment.index, organisation, RECORDS):
+            for record in list_ids(environment.index, organisation, RECORDS, damaged=damaged):
                 with self._noted(f"{organisation}/records/{record}"):
                     free_versions(
                         environment, Name(organisation, record), report=partial(self._count, "record_versions")
@@ -139,6 +141,15 @@ class _Sweep:
             self.failures.append(MaintenanceFailure.of(what, exc))
 
 
+def every_organisation(store: Store, failures: list[MaintenanceFailure]) -> list[str]:
+    """Return the organisations of the store. Add each damaged key of their list to ``failures``."""
+    return list(store.organisations(damaged=partial(_note_key, failures, "the list of organisations")))
+
+
+def _note_key(failures: list[MaintenanceFailure], what: str, error: Corrupt) -> None:
+    failures.append(MaintenanceFailure.of(what, error))
+
+
 dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing; report what would be done.")
 until_option = click.option(
     "--until",
@@ -157,7 +168,8 @@ def collect(session: Session, organisation: str | None, dry_run: bool, until: fl
     store = session.open()
     stop = _after(store, until)
     reports: list[CollectionReport] = []
-    for owner in [organisation] if organisation else list(store.organisations()):
+    failures: list[MaintenanceFailure] = []
+    for owner in [organisation] if organisation else every_organisation(store, failures):
         with progress(f"collecting {owner}", None) as step:
             collected = partial(collect_blobs, store.environment, escape(owner), queue=lambda: store.queue)
             reports.append(collected(dry_run=dry_run, stop=stop, report=step))
@@ -165,7 +177,7 @@ def collect(session: Session, organisation: str | None, dry_run: bool, until: fl
             break
     for report in reports:
         _say_collected(session, report, dry_run)
-    _fail_for([failure for report in reports for failure in report.failures])
+    _fail_for([*failures, *(failure for report in reports for failure in report.failures)])
 
 
 @command("maintain", example="stratalog maintain --policy policy.json --until 600")
@@ -186,13 +198,14 @@ def maintain(
     Run the command as often as you like. With APPLICATION, a short name or MODULE:NAME, the application's own steps run
     too. The pass measures the usage of organisations if the application or the settings have quotas.
     """
-    store, steps, measures = _opened(session, application)
+    store, loaded = open_for(session, application)
+    measures = bool(session.settings.quotas) or (loaded is not None and loaded.has_quotas)
     chosen = read_policy(policy.read_bytes()) if policy else MaintenancePolicy()
     with progress("maintaining", None) as step:
         report = maintain_store(
             store,
             chosen,
-            steps=steps,
+            steps=loaded.maintenance if loaded is not None else (),
             seconds=until,
             dry_run=dry_run,
             report=lambda what: step(1),
@@ -203,17 +216,6 @@ def maintain(
     else:
         _say_maintained(report, dry_run)
     _fail_for(report.failures)
-
-
-def _opened(session: Session, application: str | None) -> tuple[Store, Sequence[Step], bool]:
-    """Open the store for an application. Return the store, the maintenance steps, and whether quotas are set."""
-    is_given = bool(session.settings.quotas)
-    if application is None:
-        return session.open(), (), is_given
-    loaded = load_application(application)
-    store = session.open(settings=loaded.settings)
-    store.rules = loaded.rules
-    return store, loaded.maintenance, is_given or loaded.has_quotas
 
 
 def _say_collected(session: Session, report: CollectionReport, dry_run: bool) -> None:
@@ -236,7 +238,7 @@ def _say_maintained(report: MaintenanceReport, dry_run: bool) -> None:
     counts = {name: value for name, value in msgspec.to_builtins(report).items() if type(value) is int}
     rows = [[f"{value:,}", name.replace("_", " ")] for name, value in counts.items()]
     if dry_run:
-        click.echo("a dry run changes nothing; a pass would have this result:")
+        click.echo("a dry run changes nothing; without steps and measurements a pass would have this result:")
     print_table(rows, right=[0])
     for key in report.garbage if dry_run else ():
         click.echo(key)

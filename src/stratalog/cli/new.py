@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from stratalog.cli.output import note, print_json
+from stratalog.cli.output import note
 from stratalog.cli.session import Session, command
 
 __all__ = ["COMMANDS"]
@@ -27,10 +27,8 @@ def new(session: Session, name: str) -> None:
     if folder.exists():
         raise click.BadParameter(f"{name!r} already exists")
     files = _write(folder, name)
-    if session.json:
-        print_json({"folder": str(folder), "files": files})
-    else:
-        click.echo(f"wrote {', '.join(files)}")
+    session.answer({"folder": str(folder), "files": files}, f"wrote {', '.join(files)}")
+    if not session.json:
         note(f"cd {name}; python -m pytest; stratalog serve {name}:app")
 
 

@@ -15,9 +15,9 @@ import click
 from msgspec import structs
 
 from stratalog.cli.naming import FiniteRange
-from stratalog.cli.output import dim, local_time, note, print_json
+from stratalog.cli.output import dim, local_time, note
 from stratalog.cli.program import FAILED, Failed
-from stratalog.cli.serve import load_application
+from stratalog.cli.serve import open_for
 from stratalog.cli.session import CommandGroup, Session, command, of_every_command
 from stratalog.errors import StratalogError
 from stratalog.extras import needs_extra
@@ -28,7 +28,7 @@ from stratalog.store import Store
 __all__ = ["COMMANDS"]
 
 HEARTBEATS_PER_TIMEOUT = 4
-THREADS_ASIDE = RECEIVE_MESSAGES_MAX
+ACKNOWLEDGING_THREADS = RECEIVE_MESSAGES_MAX
 """The worker combines up to this many messages into one entry, and acknowledges each message in a thread of its own.
 Acknowledgements at the same time can share a transaction."""
 
@@ -59,15 +59,19 @@ def work(
     is a process of its own.
     """
     module = _module("stratalog.worker.worker")
-    store = _opened(session, application)
+    store, _ = open_for(session, application, create=True)
     settings = session.settings.over("worker", module.WorkerSettings())
     if visibility is not None:
         settings = structs.replace(settings, visibility_seconds=visibility)
     if metrics_port is not None:
         metrics_port = _serve_metrics(store, metrics_port)
-    with ThreadPoolExecutor(THREADS_ASIDE, thread_name_prefix="stratalog-aside") as aside:
-        worker = module.Worker(store, settings, _report_failure, aside)
-        _announce(session, metrics_port)
+    with ThreadPoolExecutor(ACKNOWLEDGING_THREADS, thread_name_prefix="stratalog-acknowledge") as executor:
+        worker = module.Worker(store, settings, _report_failure, executor)
+        metrics = "" if metrics_port is None else f"  metrics at http://127.0.0.1:{metrics_port}/metrics"
+        session.answer(
+            {"store": session.shown_url, "pid": os.getpid(), "metrics_port": metrics_port},
+            f"working on {session.shown_url}{metrics}  {dim('Ctrl+C stops')}",
+        )
         heartbeat_seconds = settings.visibility_seconds / HEARTBEATS_PER_TIMEOUT
         with _stopped_by_signals(worker), module.heartbeats(worker, heartbeat_seconds):
             worker.run(drain=drain)
@@ -105,18 +109,19 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str |
     if args is not None and len(letters) != 1:
         raise click.UsageError("--args needs exactly one letter")
     module = _module("stratalog.worker.dead_letters")
-    store = _opened(session, application)
+    store, _ = open_for(session, application, create=True)
     if args is not None:
         letters = (module.edit_letter(store, letters[0], from_json(args)),)
     letter, failed = "", False
     for letter, result in module.redrive_all(store) if every else module.redrive_each(store, letters):
         if isinstance(result, StratalogError):
             failed = True
-            _say(session, {"letter": letter, "error": str(result)}, f"{letter}  {click.style(str(result), fg='red')}")
+            line = f"{letter}  {click.style(str(result), fg='red')}"
+            session.answer({"letter": letter, "error": str(result)}, line)
         else:
             for outcome in result:
                 line = f"{letter}  {outcome.client}  {outcome.id}  {outcome.status}  {outcome.reason or ''}".rstrip()
-                _say(session, {"letter": letter, "outcome": outcome}, line)
+                session.answer({"letter": letter, "outcome": outcome}, line)
     if not letter and not session.json:
         note("no dead letters of documents")
     if failed:
@@ -126,24 +131,6 @@ def redrive(session: Session, letters: tuple[str, ...], every: bool, args: str |
 def _module(name: str) -> Any:
     with needs_extra("server", "the queue"):
         return import_module(name)
-
-
-def _opened(session: Session, application: str | None) -> Store:
-    """Open the store with the mutators of the application. Create the store if it is missing."""
-    if not application:
-        return session.open(create=True)
-    loaded = load_application(application)
-    store = session.open(create=True, settings=loaded.settings)
-    store.rules = loaded.rules
-    return store
-
-
-def _announce(session: Session, metrics_port: int | None) -> None:
-    if session.json:
-        print_json({"store": session.shown_url, "pid": os.getpid(), "metrics_port": metrics_port})
-    else:
-        metrics = "" if metrics_port is None else f"  metrics at http://127.0.0.1:{metrics_port}/metrics"
-        click.echo(f"working on {session.shown_url}{metrics}  {dim('Ctrl+C stops')}")
 
 
 def _serve_metrics(store: Store, port: int) -> int:
@@ -184,13 +171,6 @@ def _row(letter: Any) -> Sequence[str]:
     mutation = f"{letter.client} {letter.mutation}{', edited' * letter.edited}" if letter.mutation else "all"
     redriven = local_time(letter.redriven_ms) if letter.redriven_ms else "no"
     return [letter.id, name, mutation, local_time(letter.dead_ms), redriven, letter.reason]
-
-
-def _say(session: Session, plain: object, line: str) -> None:
-    if session.json:
-        print_json(plain)
-    else:
-        click.echo(line)
 
 
 dead_letters.add_command(list_)

@@ -1,11 +1,12 @@
-"""Commands on records: named values of any size with versions."""
+"""Commands on records: named values of up to 64 GiB with versions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 
@@ -37,7 +38,7 @@ _write_id = click.option(
 @click.group("records", cls=CommandGroup, epilog="Example: stratalog records put acme/report report.pdf")
 @of_every_command
 def records() -> None:
-    """Named values of any size with versions: put, get, list, history, delete, prune."""
+    """Named values of up to 64 GiB with versions: put, get, list, history, delete, prune."""
 
 
 @command("put", example="stratalog records put acme/report report.pdf --meta author=ada")
@@ -73,12 +74,12 @@ def put(
     with nullcontext(standard_input()) if file == "-" else Path(file).open("rb") as source:
         stored = handle.put(
             id,
-            _parts(source),
+            iter(partial(source.read, BODY_PART_BYTES), b""),
             expected=expected,
             metadata=metadata,
             source_time_ms=source_ms,
             write_id=own_id,
-            write_id_is_new=write_id is None,
+            first_attempt=write_id is None,
         )
     unchanged = "" if stored.write_id == own_id else "; it already had these bytes, so nothing was stored"
     line = f"{record} is at version {stored.version}, {size_text(stored.size)}{unchanged}"
@@ -190,11 +191,6 @@ def prune(session: Session, record: str, retain: int | None, before: str | None)
 def _open(session: Session, record: str) -> tuple[Records, str]:
     organisation, id = split_name(record)
     return session.open().records(organisation), id
-
-
-def _parts(source: BinaryIO) -> Iterator[bytes]:
-    while part := source.read(BODY_PART_BYTES):
-        yield part
 
 
 def _plain(name: str, version: RecordVersion) -> dict[str, Any]:

@@ -8,13 +8,12 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec import structs
 
-from stratalog.cli.output import dim, print_json
+from stratalog.cli.output import dim
 from stratalog.cli.session import Session, command
 from stratalog.clock import Clock, SystemClock
 from stratalog.extras import needs_extra
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from stratalog.server.line_log import LineLog
     from stratalog.server.siblings import Siblings
 
-__all__ = ["COMMANDS", "listening_at", "load_application", "of_every_server", "serve_application"]
+__all__ = ["COMMANDS", "listening_at", "load_application", "of_every_server", "open_for", "serve_application"]
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8420
@@ -120,15 +119,18 @@ def serve_application(
     ``logs`` may name the files of an ``access`` and a ``security`` log. Raises UsageError for an application without
     authentication at an address beyond this machine, and ClickException if the address or a log cannot be opened.
     """
-    server = _server_modules()
-    membership = server.take_membership()
+    with needs_extra("server", "serving"):
+        from stratalog.server.app import create_app
+        from stratalog.server.processes import take_membership
+        from stratalog.server.web_server import serve as serve_until_signal
+    membership = take_membership()
     if application.authenticate is None and not _is_loopback(host):
         raise click.UsageError(
             f"--host {host} is reachable from other machines, and needs an application with authentication"
         )
     processes = click.get_current_context().meta.get(PROCESSES, 1)
     if processes > 1 and membership is None:
-        _supervise(session, server, host, port, page, processes, application)
+        _supervise(session, host, port, page, processes, application)
         return
     siblings: Siblings | None = None
     with ExitStack() as entered:
@@ -141,19 +143,19 @@ def serve_application(
         store = session.open(create=True, meter=meter, settings=application.settings)
         if store.announcements is None:
             store.announcements = siblings
-        audit = entered.enter_context(_audit(server, store, logs))
+        audit = entered.enter_context(_audit(store, logs))
         quotas = session.settings.over("quotas", application.quotas)
         served = structs.replace(application, limits=limits, quotas=quotas)
-        app = server.create_app(store, served, audit=audit, siblings=siblings)
+        app = create_app(store, served, audit=audit, siblings=siblings)
         if membership is None:
             _announce(session, host, listening.getsockname()[1], page, [os.getpid()])
-        server.serve(app, listening)
+        serve_until_signal(app, listening)
 
 
-def _supervise(
-    session: Session, server: _Modules, host: str, port: int, page: str, processes: int, application: Application
-) -> None:
+def _supervise(session: Session, host: str, port: int, page: str, processes: int, application: Application) -> None:
     """Serve by several processes until a signal. Each process runs this command, with the sockets of `Membership`."""
+    from stratalog.server.processes import Supervisor
+
     if not hasattr(socket, "AF_UNIX"):
         raise click.UsageError("--processes needs an operating system with Unix sockets")
     # Create the store once. If it cannot be opened, only this process reports the error.
@@ -161,7 +163,7 @@ def _supervise(
     with listening_at(host, port) as listening:
         bound = listening.getsockname()[1]
         command = [sys.executable, "-m", "stratalog", *sys.argv[1:]]
-        supervisor = server.Supervisor(
+        supervisor = Supervisor(
             command, processes, listening, SystemClock(), lambda ids: _announce(session, host, bound, page, ids)
         )
         if status := supervisor.run():
@@ -169,44 +171,29 @@ def _supervise(
 
 
 @contextmanager
-def _audit(server: _Modules, store: Store, logs: Mapping[str, str | None]) -> Iterator[Audit]:
+def _audit(store: Store, logs: Mapping[str, str | None]) -> Iterator[Audit]:
     """Open the requested logs, and close them after the block. Raises ClickException if a log cannot be opened."""
+    from stratalog.server.audit import Audit
+
     clock, rates = store.environment.clock, {"access": ACCESS_LINES_PER_SECOND, "security": SECURITY_LINES_PER_SECOND}
     opened: dict[str, LineLog] = {}
     try:
         for name, target in logs.items():
             if target is not None:
-                opened[name] = _line_log(server, target, clock, rates[name])
-        yield server.Audit(clock, **opened)
+                opened[name] = _line_log(target, clock, rates[name])
+        yield Audit(clock, **opened)
     finally:
         for log in opened.values():
             log.close()
 
 
-def _line_log(server: _Modules, target: str, clock: Clock, per_second: int) -> LineLog:
+def _line_log(target: str, clock: Clock, per_second: int) -> LineLog:
+    from stratalog.server.line_log import LineLog
+
     try:
-        return server.LineLog(target, clock, per_second)
+        return LineLog(target, clock, per_second)
     except OSError as exc:
         raise click.ClickException(f"cannot open the log file: {exc.strerror} file={target}") from exc
-
-
-class _Modules:
-    """The names that need the packages of `stratalog[server]`."""
-
-    def __init__(self) -> None:
-        self.serve: Any = import_module("stratalog.server.web_server").serve
-        self.create_app: Any = import_module("stratalog.server.app").create_app
-        self.Supervisor: Any = import_module("stratalog.server.processes").Supervisor
-        self.take_membership: Any = import_module("stratalog.server.processes").take_membership
-        self.Audit: type[Audit] = import_module("stratalog.server.audit").Audit
-        self.LineLog: type[LineLog] = import_module("stratalog.server.line_log").LineLog
-        self.Application: type[Application] = import_module("stratalog.server.application").Application
-        self.find_application: Any = import_module("stratalog.server.applications").find_application
-
-
-def _server_modules() -> _Modules:
-    with needs_extra("server", "serving"):
-        return _Modules()
 
 
 def load_application(text: str | None) -> Application:
@@ -215,9 +202,23 @@ def load_application(text: str | None) -> Application:
     Without a name, return an application with the built-in mutators. Raises Invalid for an unknown name, and
     MissingExtra if the server's packages are not installed.
     """
-    server = _server_modules()
-    application: Application = server.find_application(text, os.getcwd()) if text else server.Application()
-    return application
+    with needs_extra("server", "serving"):
+        from stratalog.server.application import Application
+        from stratalog.server.applications import find_application
+    return find_application(text, os.getcwd()) if text else Application()
+
+
+def open_for(session: Session, text: str | None, *, create: bool = False) -> tuple[Store, Application | None]:
+    """Open the session's store with the rules and settings of the application named ``text``, if there is a name.
+
+    Return the application too. Raises as `load_application` and `Session.open` do.
+    """
+    if not text:
+        return session.open(create=create), None
+    application = load_application(text)
+    store = session.open(create=create, settings=application.settings)
+    store.rules = application.rules
+    return store, application
 
 
 def _is_loopback(host: str) -> bool:
@@ -251,10 +252,8 @@ def listening_at(host: str, port: int) -> Iterator[socket.socket]:
 
 def _announce(session: Session, host: str, port: int, page: str, processes: Sequence[int]) -> None:
     url = (f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}") + page
-    if session.json:
-        print_json({"url": url, "store": session.shown_url, "pid": os.getpid(), "processes": processes})
-    else:
-        click.echo(f"serving {session.shown_url} at {url}  {dim('Ctrl+C stops')}")
+    plain = {"url": url, "store": session.shown_url, "pid": os.getpid(), "processes": processes}
+    session.answer(plain, f"serving {session.shown_url} at {url}  {dim('Ctrl+C stops')}")
 
 
 COMMANDS = [serve]

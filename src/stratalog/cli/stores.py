@@ -59,7 +59,8 @@ def list_(session: Session, organisation: str | None, named: str | None) -> None
     if named is not None:
         names = _names_of_holders(store, named, organisation, fail)
     else:
-        names = _names(store, [organisation] if organisation else store.organisations(), fail)
+        every = store.organisations(damaged=lambda error: fail("an organisation", error))
+        names = _names(store, [organisation] if organisation else every, fail)
     nothing = "no documents or logs; to create a document: stratalog create acme/budget"
     head = [["name", "kind", "version", "changed"]]
     session.answer_list(_rows(store, names, fail), nothing, head=head, right=[2], damaged=damaged)

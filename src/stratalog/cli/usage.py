@@ -7,9 +7,12 @@ from typing import Any
 import click
 import msgspec
 
+from stratalog.cli.maintenance import every_organisation
 from stratalog.cli.output import local_time, progress, size_text
+from stratalog.cli.program import fail_for_damage
 from stratalog.cli.session import Session, command
 from stratalog.log.usage import Measurement, load_measurement
+from stratalog.maintenance.collection import MaintenanceFailure
 from stratalog.maintenance.usage import measure_usage
 from stratalog.store import Store
 
@@ -28,11 +31,12 @@ HEAD = ("organisation", "measured", "stored", "documents", "records", "clients",
 )
 def usage(session: Session, organisation: str | None, measure: bool) -> None:
     """Show the last measurement of the amounts that an organisation stores; by default of every organisation."""
-    store = session.open()
-    names = [organisation] if organisation else list(store.organisations())
+    store, damaged = session.open(), list[MaintenanceFailure]()
+    names = [organisation] if organisation else every_organisation(store, damaged)
     measured = [(name, _measured(store, name, measure)) for name in names]
     pairs = ((_plain(name, measurement), _row(name, measurement)) for name, measurement in measured)
-    session.answer_list(pairs, "no organisations", head=[HEAD], right=[2, 3, 4, 5, 6])
+    session.answer_list(pairs, "no organisations", head=[HEAD], right=[2, 3, 4, 5, 6], damaged=damaged)
+    fail_for_damage(damaged, "damaged", is_shown=True, json_names=False)
 
 
 def _measured(store: Store, organisation: str, measure: bool) -> Measurement | None:

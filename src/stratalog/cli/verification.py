@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -15,6 +15,8 @@ from stratalog.cli.output import note, print_json, progress
 from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, NOT_PROVABLE
 from stratalog.cli.session import Session, command
 from stratalog.clock import SystemClock
+from stratalog.errors import Corrupt
+from stratalog.log.listed_items import Damaged, raise_damage
 from stratalog.log.verification import Finding
 from stratalog.maintenance.checkpoint import (
     Checkpoint,
@@ -36,12 +38,7 @@ from stratalog.maintenance.signed_note import (
     read_verifier_key,
     sign_note,
 )
-from stratalog.maintenance.verification import (
-    HistoryName,
-    HistoryReport,
-    list_histories,
-    verify_history,
-)
+from stratalog.maintenance.verification import HistoryName, HistoryReport, list_histories, verify_history
 from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
@@ -61,14 +58,14 @@ record_option = click.option(
     "--upto", type=int, metavar="VERSION", help="Stop at this version, except in records.  [default: the newest]"
 )
 @click.option(
-    "--against", type=FILE, metavar="FILE", help="A checkpoint: prove that the store still holds its histories."
+    "--against", type=FILE, metavar="FILE", help="Prove that the store still holds the histories of this checkpoint."
 )
 @click.option("--lines", type=FILE, metavar="FILE", help="The list written with the checkpoint of a whole store.")
 @click.option("--key", metavar="KEY|FILE", help="The verifier key of the checkpoint's signature.")
 @click.option(
     "--quick",
     is_flag=True,
-    help="Follow only the entries: skip the chunks of snapshots and a log's other index items.",
+    help="Verify hash chains and rebuild documents; trust the chunks of snapshots and other index items.",
 )
 @click.option(
     "--resume",
@@ -95,8 +92,8 @@ def verify(
 
     With --quick the command computes the hash chains and rebuilds documents. It trusts a snapshot if the snapshot's
     root is right and no chunk is missing.
-    With --against the command verifies only the histories of the checkpoint. If a history has a new name, give that
-    name.
+    With --against the command verifies only the histories of the checkpoint. With the checkpoint of one history, a
+    given name replaces the name in the checkpoint, for example after a restore under a new name.
     """
     if against is not None:
         _refuse({"--upto": upto, "--quick": quick or None, "--resume": resume}, "has no effect with --against")
@@ -110,7 +107,9 @@ def verify(
         inspect_histories(session, histories, upto, resume, of_store=named is None)
         return
     _refuse({"--resume": resume}, "has no effect with --quick")
-    _verify_chains(session, chosen_histories(session.open(), names, records), upto, of_store=not names and not records)
+    damaged = list[Corrupt]()
+    listed = chosen_histories(session.open(), names, records, damaged.append)
+    _verify_chains(session, listed, upto, damaged, of_store=not names and not records)
 
 
 @command("repair", example="stratalog repair --dry-run")
@@ -121,8 +120,8 @@ def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], d
     """Restore damaged objects from intact objects, and print the damage that remains. Nothing is deleted.
 
     The command makes snapshots and their chunks from entries, and archives from entries that are not freed yet. It
-    restores values from other copies of the same bytes, and directory and name lines from name records. You may repeat
-    the command, and run it while others write.
+    restores values from other copies of the same bytes. It restores the items by which logs are listed from their name
+    records. You may repeat the command, and run it while others write.
     """
     named = chosen_histories(session.open(), names, records) if names or records else None
     show_repair(session, named, dry_run)
@@ -137,7 +136,7 @@ def repair(session: Session, names: tuple[str, ...], records: tuple[str, ...], d
 def checkpoint(
     session: Session, names: tuple[str, ...], records: tuple[str, ...], of_store: bool, lines: Path | None, key: Path
 ) -> None:
-    """Print origin, version and hash of a history as a signed note. With --all, print one hash of all histories.
+    """Print origin, version and hash of a history as a signed note. With --all, the note has one hash of all histories.
 
     Store the note where nobody can change it. `verify --against` proves later that the store still holds the histories.
     """
@@ -166,10 +165,7 @@ def checkpoint_key(session: Session, name: str, file: Path) -> None:
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:
-    """Raise UsageError for a given option that the command would ignore.
-
-    An ignored option would mislead the user.
-    """
+    """Raise UsageError for the first given option: the command would ignore it, which would mislead the user."""
     for name, value in options.items():
         if value is not None:
             raise click.UsageError(f"{name} {why}")
@@ -187,7 +183,7 @@ def _store_checkpoint(session: Session, lines: Path | None) -> str:
         raise click.UsageError("--all needs --lines FILE: the list cannot be derived from the checkpoint later")
     listed = [checkpoint.line() for checkpoint in checkpoints_of(session.open())]
     try:
-        # Never overwrite a file: it may be the list of an earlier checkpoint, which nobody can verify without the list.
+        # Never overwrite a file: without its list, nobody could verify an earlier checkpoint.
         with lines.open("x", encoding="utf-8") as out:
             out.writelines(f"{line}\n" for line in listed)
     except FileExistsError as exc:
@@ -195,8 +191,13 @@ def _store_checkpoint(session: Session, lines: Path | None) -> str:
     return StoreCheckpoint(len(listed), merkle_root(listed)).text()
 
 
-def _verify_chains(session: Session, histories: Iterator[HistoryName], upto: int | None, *, of_store: bool) -> None:
-    """Verify the histories in order. With ``of_store``, skip a log that was deleted since it was listed."""
+def _verify_chains(
+    session: Session, histories: Iterator[HistoryName], upto: int | None, damaged: Sequence[Corrupt], *, of_store: bool
+) -> None:
+    """Verify the histories in order. With ``of_store``, skip a log that was deleted since it was listed.
+
+    ``damaged`` has the damaged keys of the lists, once all histories are listed.
+    """
     with shown_results(session) as results:
         for _, report in reports_of(session, histories, verify_history, upto, results, of_store=of_store):
             if report.findings:
@@ -205,10 +206,16 @@ def _verify_chains(session: Session, histories: Iterator[HistoryName], upto: int
                 print_json(_plain(report))
             else:
                 results.rows.append(_row(report))
+        for error in damaged:
+            note(f"damaged: {error}")
+            results.codes.add(DAMAGED)
 
 
 def _verifier_key(text: str) -> VerifierKey:
-    """Return the key that is ``text``, or that is in the file named ``text``. Raises BadParameter, and Invalid."""
+    """Return the key in the file named ``text``, or else the key that ``text`` itself is.
+
+    Raises BadParameter if ``text`` is neither, and Invalid for an invalid key.
+    """
     if Path(text).is_file():
         return read_verifier_key(read_text(Path(text)))
     if text.count("+") < PLUS_SIGNS_OF_KEY:
@@ -222,13 +229,14 @@ def _verify_against(
     verifier = None if key is None else _verifier_key(key)
     noted = read_checkpoint(open_note(read_text(against), verifier))
     if isinstance(noted, Checkpoint):
+        _refuse({"--lines": lines}, "has no effect with the checkpoint of one history")
         checkpoints = [noted]
     elif lines is None:
         raise click.UsageError("the checkpoint of a whole store needs --lines FILE, the list written with it")
     else:
         checkpoints = read_lines(noted, read_text(lines))
     if chosen and (len(chosen), len(checkpoints)) != (1, 1):
-        raise click.UsageError("a name may be given only with the checkpoint of one history")
+        raise click.UsageError("give at most one name, and none with the checkpoint of several histories")
     if verifier is None:
         note("the signature was not verified: give --key")
     with shown_results(session) as results:
@@ -266,10 +274,15 @@ def _descent_row(descent: Descent) -> list[str]:
     return [click.style(descent.status.replace("-", " "), fg=colour), name, "; ".join([descent.reason, *faults])]
 
 
-def chosen_histories(store: Store, names: tuple[str, ...], records: tuple[str, ...]) -> Iterator[HistoryName]:
-    """Yield the histories named on the command line; without names, all histories of the store."""
+def chosen_histories(
+    store: Store, names: tuple[str, ...], records: tuple[str, ...], damaged: Damaged = raise_damage
+) -> Iterator[HistoryName]:
+    """Yield the histories named on the command line; without names, all histories of the store.
+
+    ``damaged`` is called as by `list_histories`.
+    """
     if not names and not records:
-        yield from list_histories(store)
+        yield from list_histories(store, damaged)
     for name in names:
         yield HistoryName("log", *split_name(name))
     for name in records:

@@ -79,6 +79,14 @@ class Client(Replica):
         self._background.start()
         return self
 
+    def stop(self) -> None:
+        """Go offline: synchronise no more in the background, until `start` is called. Stopping twice is fine.
+
+        The client still shows and stores changes, and `sync` still runs a sync cycle. The call waits at most two
+        seconds for the end of a background cycle.
+        """
+        self._background.stop()
+
     @property
     def last_error(self) -> StratalogError | None:
         """The error of the last cycle in the background; None if the cycle succeeded, or if no cycle has ended yet."""

@@ -31,9 +31,9 @@ def connect(
     the token. The client calls the function before each request and each live connection. ``mutators`` must be the
     server's mutators.
 
-    Raises Invalid for another kind of URL and for a file of another document or program. Raises Unavailable if another
-    client has the file open or the file cannot be written. Raises Unsupported for a file of a newer Stratalog, and
-    Corrupt for a damaged file.
+    Raises TypeError for a mutator that cannot be called. Raises Invalid for another kind of URL, and for a file of
+    another document or program. Raises Unavailable if another client has the file open or the file cannot be written.
+    Raises Unsupported for a file of a newer Stratalog, and Corrupt for a damaged file.
     """
     read_token = token if callable(token) else lambda: token
     transport = HttpTransport(url, token=read_token, create=create, clock=clock)

@@ -5,20 +5,22 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import apsw
 
-from stratalog.errors import Closed, Corrupt, Invalid, OutcomeUnknown, Unavailable, Unsupported
-from stratalog.folders import OpenPath, absolute_path
+from stratalog.errors import Closed, Corrupt, Invalid, Unavailable, Unsupported
+from stratalog.folders import OpenPath, absolute_path, file_error
 from stratalog.process_fork import check_fork, delay_forks, leave_in_child
 from stratalog.sqlite_files import (
     MEMORY,
     check_path,
     close_inherited,
+    commit_error,
     connected,
     create_file,
+    execute_schema,
     roll_back,
     sync_commits,
     sync_log,
@@ -93,8 +95,8 @@ class ClientFile:
 
         An exception in the block undoes all writes.
 
-        After StorageFull, Unavailable, Corrupt or Closed, nothing was written. OutcomeUnknown means that the commit
-        failed: the file has either all writes of the block or none of them.
+        After StorageFull, Unavailable, Corrupt or Closed, nothing was written. After OutcomeUnknown the file has either
+        all writes of the block or none of them.
         """
         self.check_usable()
         with delay_forks():
@@ -105,7 +107,7 @@ class ClientFile:
                 try:
                     self._connection.execute("COMMIT")
                 except apsw.Error as exc:
-                    raise OutcomeUnknown("the transaction's commit failed", reason=str(exc)) from exc
+                    raise commit_error(exc, self._connection) from exc
             except BaseException:
                 roll_back(self._connection)
                 raise
@@ -164,11 +166,14 @@ def _text_of(path: object) -> str:
 
 
 def _lock(path: str) -> int:
-    """Open and lock the lock file. The lock ends with `_unlock` or with the process. Raises Unavailable."""
+    """Open and lock the lock file. The lock ends with `_unlock` or with the process.
+
+    Raises Unavailable, StorageFull.
+    """
     try:
         lock_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as exc:
-        raise Unavailable("the client's folder cannot be written", path=path, reason=str(exc)) from exc
+        raise file_error(exc, "the client's folder cannot be written", path) from exc
     try:
         fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:
@@ -190,7 +195,7 @@ def _open(path: str, opened: OpenPath | None) -> apsw.Connection:
         sync_commits(connection, SYNCHRONOUS)
         application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
         if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
-            _create(connection)
+            execute_schema(connection, SCHEMA, APPLICATION_ID, FORMAT)
         elif application_id != APPLICATION_ID:
             raise Invalid("the file is another program's database", path=path)
         elif version > FORMAT:
@@ -203,18 +208,9 @@ def _open(path: str, opened: OpenPath | None) -> apsw.Connection:
     return connection
 
 
-def _create_tables(path: str) -> None:
-    with closing(apsw.Connection(path)) as connection:
-        sync_commits(connection, SYNCHRONOUS)
-        _create(connection)
-
-
-def _create(connection: apsw.Connection) -> None:
-    """Create the tables in one transaction, so that a crash leaves the file empty."""
-    with connection:
-        connection.execute(SCHEMA)
-        connection.pragma("application_id", APPLICATION_ID)
-        connection.pragma("user_version", FORMAT)
+def _create_tables(connection: apsw.Connection) -> None:
+    sync_commits(connection, SYNCHRONOUS)
+    execute_schema(connection, SCHEMA, APPLICATION_ID, FORMAT)
 
 
 @contextmanager

@@ -51,12 +51,7 @@ class HttpTransport:
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        token: Callable[[], str] | None = None,
-        create: bool = False,
-        clock: Clock | None = None,
+        self, url: str, *, token: Callable[[], str] | None = None, create: bool = False, clock: Clock | None = None
     ) -> None:
         self._document = document_of(url)
         self._url = url.rstrip("/")

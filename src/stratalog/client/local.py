@@ -164,7 +164,7 @@ class Local:
 
     def note_sending(self, batch: Sequence[Waiting]) -> None:
         """Mark a batch as sent. Call this method before the push, since the push may commit each mutation."""
-        self._set_sent([waiting for waiting in batch if waiting.sent != OPEN], OPEN)
+        self._set_sent(batch, OPEN)
 
     def note_refused(self, batch: Sequence[Waiting]) -> None:
         """Note that the push of a batch committed nothing.
@@ -172,7 +172,7 @@ class Local:
         ``batch`` contains the mutations as the caller read them before `note_sending`. A mutation that was `OPEN`
         before the push stays `OPEN`, since an earlier push may have committed it.
         """
-        self._set_sent([waiting for waiting in batch if waiting.sent != OPEN], REFUSED)
+        self._set_sent(batch, REFUSED)
 
     def note_committed(self, committed: Sequence[tuple[int, str, str | None]]) -> None:
         """Store the server's answers: (sequence, status, reason) of each mutation.
@@ -350,11 +350,10 @@ class Local:
         _set(connection, "next", number + 1)
 
     def _set_sent(self, batch: Sequence[Waiting], sent: int) -> None:
-        if batch:
+        changed = [(sent, waiting.sequence) for waiting in batch if waiting.sent != OPEN]
+        if changed:
             with self._file.transaction() as connection:
-                connection.executemany(
-                    "UPDATE pending SET sent = ? WHERE sequence = ?", [(sent, waiting.sequence) for waiting in batch]
-                )
+                connection.executemany("UPDATE pending SET sent = ? WHERE sequence = ?", changed)
 
     def _next(self) -> int:
         return int(self._fact("next"))

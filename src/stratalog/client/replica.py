@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
+from stratalog.arguments import check_class
 from stratalog.client.file import ClientFile
 from stratalog.client.local import Local, MutationFailure, SettledMutation
 from stratalog.client.optimistic_state import OptimisticState
@@ -42,6 +43,9 @@ class Replica:
     """
 
     def __init__(self, path: str | PathLike[str], mutators: Mutators, clock: Clock, document: str) -> None:
+        check_class(Mapping, mutators=mutators)
+        for name, mutator in mutators.items():
+            check_class(Callable, **{f"mutators[{name!r}]": mutator})
         self._mutators = mutators
         self._changed = threading.Condition()
         close_in_child(self, "_changed")

@@ -1,7 +1,8 @@
-"""The billed units of each operation of a store. Each operation runs in memory, with a meter and a simulated clock.
+"""The billed units of each operation of a store.
 
-The units are measured, except for ``queue-function``, the calls of Lambda functions and the requests through API
-Gateway. So if a change makes a measured operation more expensive, the next measurement shows the new cost.
+The units are measured: the operation runs in memory, with a meter and a simulated clock. So if a change makes it more
+expensive, the next measurement shows the new cost. The exceptions are ``queue-function``, the calls of Lambda functions
+and the requests through API Gateway: their units are computed.
 """
 
 from __future__ import annotations
@@ -104,9 +105,9 @@ def measure_operations(functions: Functions) -> Iterator[Operation]:
     yield Operation("request", "one request through API Gateway, without its function", Units(http_requests=1))
 
 
-def measure_run(run: Callable[[Store], object], settings: LogSettings | None = None) -> Units:
+def measure_run(run: Callable[[Store], object]) -> Units:
     """Return the billed units of ``run`` on an empty store."""
-    trial = Trial(settings)
+    trial = Trial()
     return trial.spent(lambda: run(trial.store))
 
 
@@ -232,10 +233,10 @@ def _queue() -> Iterator[Operation]:
     )
 
 
-def measure_maintenance(documents: int = 10) -> Units:
-    """Return the billed units of a second maintenance pass over ``documents`` documents, which has no work to do."""
+def measure_maintenance() -> Units:
+    """Return the billed units of a second maintenance pass over ten documents, which has no work to do."""
     trial = Trial()
-    for number in range(documents):
+    for number in range(10):
         trial.store.create("acme", f"plan-{number}").apply([_put(1, number)])
     maintain(trial.store)
     return trial.spent(lambda: maintain(trial.store))

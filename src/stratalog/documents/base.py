@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from stratalog.documents.read_back import require_scrubbed_state
@@ -12,6 +11,7 @@ from stratalog.documents.values import Values
 from stratalog.errors import Corrupt
 from stratalog.log import Log
 from stratalog.log.base import base_at
+from stratalog.log.callbacks import Report
 from stratalog.log.scrub_record import scrubbed_before_ms
 from stratalog.log.snapshots import Snapshot
 from stratalog.tree.chunks import Chunks
@@ -32,7 +32,7 @@ class _Document(Protocol):
     def stored_values(self) -> Values: ...
 
 
-def prove_base(document: _Document, base: Snapshot, progress: Callable[[int], None] | None) -> None:
+def prove_base(document: _Document, base: Snapshot, progress: Report | None) -> None:
     """Compare a snapshot with the state computed from its log, then read the snapshot back. Raises Corrupt, Redacted.
 
     The order matters: the comparison writes the rebuilt chunks. The reading after it proves that storage has these

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from stratalog.documents.commits import Commit, Recorded, read_commit
+from stratalog.documents.commits import Recorded, read_commit, resumed_clients
 from stratalog.documents.layer import Layer
 from stratalog.documents.snapshots import load_state
 from stratalog.documents.state import State
-from stratalog.log import Log
+from stratalog.log import Entry, Log
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.diff import diff
 
@@ -61,7 +61,7 @@ def rejections(log: Log, after: int, upto: int, clients: set[str]) -> Iterator[R
 
     Raises VersionForgotten, Redacted.
     """
-    for commit in _commits(log, after, upto):
+    for commit in map(read_commit, _entries(log, after, upto)):
         yield from (
             mutation for mutation in commit.mutations if mutation.reason is not None and mutation.client in clients
         )
@@ -82,11 +82,13 @@ def members(state: State, group: str) -> list[Member]:
 
 
 def _by_entries(log: Log, after: int, upto: int) -> Changes:
-    commits = list(_commits(log, after, upto))
-    return Changes(
-        {change.key for commit in commits for change in commit.patch},
-        {recorded.client for commit in commits for recorded in commit.mutations},
-    )
+    changes = Changes(set(), set())
+    for entry in _entries(log, after, upto):
+        commit = read_commit(entry)
+        changes.keys.update(change.key for change in commit.patch)
+        changes.clients.update(recorded.client for recorded in commit.mutations)
+        changes.clients.update(resumed_clients(entry))
+    return changes
 
 
 def _by_trees(old: State, new: State) -> Changes:
@@ -111,5 +113,5 @@ def _clients(keys: Iterable[str]) -> set[str]:
     return {key for key in keys if not key.startswith("\0")}
 
 
-def _commits(log: Log, after: int, upto: int) -> Iterator[Commit]:
-    return map(read_commit, log.read(after, upto, head=log.known_head()))
+def _entries(log: Log, after: int, upto: int) -> Iterator[Entry]:
+    return log.read(after, upto, head=log.known_head())

@@ -29,6 +29,7 @@ __all__ = [
     "check_schema",
     "commit_of",
     "read_commit",
+    "resumed_clients",
 ]
 
 T = TypeVar("T")
@@ -148,6 +149,12 @@ def read_commit(entry: Entry) -> Commit:
         return Commit()
     check_schema(event)
     return commit_of(event, entry.version)
+
+
+def resumed_clients(entry: Entry) -> list[str]:
+    """Return the clients that an entry resumes; none for an entry of another type. Raises Corrupt."""
+    events = [event for event in entry.events if event.type == RESUME]
+    return [client for event in events for client, *_ in _in_form(event, Resume, entry.version).clients]
 
 
 def commit_of(event: Event, version: int) -> Commit:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from stratalog.arguments import check_class
@@ -107,7 +108,7 @@ class Document:
     # Changing
 
     def put(self, key: str, value: Any, *, client: str = DEFAULT_CLIENT, author: str = "") -> Outcome:
-        """Set ``key`` to ``value``: JSON or bytes. A key or value above a limit is a rejected outcome. See `mutate`.
+        """Set ``key`` to ``value``: JSON or bytes. The outcome is ``rejected`` for an invalid key. See `mutate`.
 
         ::
 
@@ -233,7 +234,7 @@ class Document:
 
         def expire(state: State) -> Event | None:
             nonlocal idle
-            idle = idle_clients(state, version, before_ms, position) if version else None
+            idle = idle_clients(state, version, position) if version else None
             return None if idle is None or dry_run else idle.event()
 
         while not stop():
@@ -351,25 +352,24 @@ class Document:
         """Move sealed segments that end at or below ``upto`` to blobs like `archive_segments`; return their number."""
         return archive_segments(self.log, upto, report=report)
 
-    def forget_below(self, version: int, *, progress: Callable[[int], None] | None = None) -> int:
+    def forget_below(self, version: int, *, progress: Report | None = None) -> int:
         """Forget the versions below ``version`` and return the new floor. The floor never rises above a pinned version.
 
-        The snapshot of the floor replaces those versions. Before the floor rises, this method makes that snapshot, and
-        compares it with the state computed from the log. The method reads back the chunks, and all values that no
-        recent scrub has read. ``progress`` is called with the number of entries read since its last call.
+        Nor does it rise above `Rules.oldest_needed`. The snapshot of the floor replaces those versions. The method
+        first makes the snapshot, compares it with the state computed from the log, and reads back the chunks, and all
+        values that no recent scrub has read. ``progress`` is called with the entries read since its last call.
 
         Raises NotFound for a version beyond the head, Corrupt if the snapshot or its log is damaged, Redacted if the
         new floor has no state, Unavailable, ContentionError: the floor is unchanged. Raises OutcomeUnknown: the floor
         is unchanged or rose, and the next call resumes.
         """
-        floor = raise_floor_onto(self.log, version, lambda floor: self._prove_base(floor, progress))
+        permitted = partial(self.rules.permitted_floor, self)
+        floor = raise_floor_onto(self.log, version, lambda floor: self._prove_base(floor, progress), permitted)
         try:
             if self.state().floor < floor:
                 self._writer.append(Event(FLOOR, floor))
         except (ContentionError, Unavailable) as exc:
-            raise OutcomeUnknown(
-                "the floor rose, but the entry that records it may be missing: call again", floor=floor
-            ) from exc
+            raise OutcomeUnknown("the floor rose, but its entry may be missing: call again", floor=floor) from exc
         return floor
 
     def free_segments(self, stop: Stop = never, report: Report = quiet) -> int:
@@ -387,7 +387,7 @@ class Document:
         if (reason := wrong_arguments(mutator, args)) is not None:
             raise Invalid(reason, mutator=name)
 
-    def _prove_base(self, floor: int, progress: Callable[[int], None] | None) -> Snapshot:
+    def _prove_base(self, floor: int, progress: Report | None) -> Snapshot:
         """Make and prove the base snapshot. Record its digest in an entry, so that the hash chain covers it."""
         base = self._snapshots.take_base(floor)
         prove_base(self, base, progress)

@@ -52,18 +52,18 @@ def collection_of_clients(state: State, clients: Sequence[str], groups: Sequence
 
 
 def idle_clients(
-    state: State, version: int, before_ms: int, after: str = "", limit: int = CLIENTS_COLLECTED_PER_ENTRY_MAX
+    state: State, version: int, after: str = "", limit: int = CLIENTS_COLLECTED_PER_ENTRY_MAX
 ) -> IdleClients | None:
     """Return up to ``limit`` clients of groups that committed nothing after ``version``; None without such clients.
 
-    ``version`` is the newest version at ``before_ms``. ``after`` is the position where the previous search ended.
-    Commit the result only as the version directly after ``state``.
+    ``after`` is the position where the previous search ended. Commit the result only as the version directly after
+    ``state``.
     """
     clients: list[list[str]] = []
     groups: list[str] = []
     position = after
     for group, rows in groupby(_members(state, after), key=lambda row: row[0]):
-        if not _may_expire(state, group, before_ms):
+        if not _may_expire(state, group, version):
             continue
         members = _idle_members(state, group, rows, version, limit - len(clients))
         if members:
@@ -100,22 +100,21 @@ def _idle_members(
     return idle
 
 
-def _may_expire(state: State, group: str, before_ms: int) -> bool:
+def _may_expire(state: State, group: str, version: int) -> bool:
     """Return whether a group may be forgotten once it is idle: each group but a weekly group whose messages may wait.
 
-    A weekly group's last message was sent at about the end of its week. So if the week ended before ``before_ms``, no
-    queue keeps a dead letter of the group that its own retention would not have deleted by now.
+    The messages of a weekly group were sent before a push of the group two weeks later. If a client of that group has
+    committed nothing after ``version``, its push is as old. So a queue that deletes dead letters after this time has
+    no dead letter of the weekly group.
     """
     weekly = read_weekly_group(group)
     if weekly is None:
         return True
-    if weekly.end_ms > before_ms:
-        return False
     earliest = weekly._replace(week=weekly.week + WEEKS_APART_MIN)
     for row in state.member_rows(members_prefix(earliest.name)):
-        later, _ = member_of_row(row)
+        later, client = member_of_row(row)
         if len(later) != len(group) or not later.startswith(f"{weekly.series}#"):
             break
-        if read_weekly_group(later) is not None:
+        if read_weekly_group(later) is not None and 0 < state.client_version(client) <= version:
             return True
     return False

@@ -36,6 +36,9 @@ class Fold:
         self.fields_bytes = fields_bytes
         self.floor = floor
         self.orders = orders
+        self.changes = 0
+        """See `State.changes`."""
+
         self.content: dict[str, Slot] = {}
         self.tombstones: dict[str, Slot] = {}
         self._bookkeeping: dict[str, Slot] = {}
@@ -75,6 +78,7 @@ class Fold:
         if fields_bytes is not None and type(fields_bytes) is not int:
             raise TypeError("the size of the fields is a number")
         content, tombstones, mark = self.content, self.tombstones, Slot(NOTHING, version)
+        self.changes += max(len(mutations), len(patch))
         for recorded in mutations:
             client, id, name, args, _, payload, *_ = recorded
             if not (type(client) is type(name) is str and type(id) is int and type(args) is bytes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -109,7 +109,11 @@ class Projection:
 
     def _advance(self, checkpoint: int, entry: Entry) -> bool:
         """Commit an entry's effects with the checkpoint. Return False if another follower committed first."""
-        effects = list(self._project(entry))
+        result = self._project(entry)
+        check_class(Iterable, **{"the result of project": result})
+        effects = list(result)
+        for write in effects:
+            check_class(Write, **{"a write of project": write})
         if len(effects) >= COMMIT_WRITES_MAX:
             raise LimitExceeded(
                 "the projection of an entry has too many writes", value=len(effects), limit=COMMIT_WRITES_MAX - 1

@@ -10,18 +10,16 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Protocol
 
-import msgspec
-
 from stratalog.documents.scrubbed_values import ScrubbedValues
 from stratalog.documents.state import Roots
 from stratalog.documents.values import Values, as_reference
 from stratalog.ports.blobs import Blobs
-from stratalog.ports.read_back import BlobDamage, BlobReading, require_intact
+from stratalog.ports.read_back import BlobReading, require_intact
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import Leaf
 from stratalog.tree.reach import read_tree_back
 
-__all__ = ["StatePosition", "StateReading", "read_state_back", "require_scrubbed_state", "require_state"]
+__all__ = ["read_state_back", "require_scrubbed_state", "require_state"]
 
 VALUES_REMEMBERED_MAX = 10_000
 
@@ -32,63 +30,28 @@ class _Values(Protocol):
     def read_back(self, stored: bytes) -> Iterator[BlobReading]: ...
 
 
-class StatePosition(msgspec.Struct, frozen=True, array_like=True):
-    """The progress of a reading: the trees before number ``tree`` are read, and this tree is read up to ``key``."""
-
-    tree: int = 0
-    """0 content, 1 clients, 2 tombstones."""
-
-    key: str | None = None
-    """None at the start of the tree."""
-
-
-class StateReading(msgspec.Struct, frozen=True):
-    """One chunk, with the large values that it names."""
-
-    position: StatePosition
-    """The position from which an interrupted reading may resume after this chunk."""
-
-    blobs: tuple[BlobReading, ...]
-    """The blobs read, damaged or not; an inline root has an empty key."""
-
-    @property
-    def damages(self) -> tuple[BlobDamage, ...]:
-        """The damage found in these blobs."""
-        return tuple(blob.damage for blob in self.blobs if blob.damage is not None)
-
-
 def read_state_back(
-    chunks: Chunks,
-    values: _Values,
-    roots: Roots,
-    start: StatePosition | None = None,
-    seen: set[bytes] | None = None,
-) -> Iterator[StateReading]:
-    """Read all chunks of the three trees, and all values that they name, from ``start`` on.
+    chunks: Chunks, values: _Values, roots: Roots, seen: set[bytes] | None = None
+) -> Iterator[BlobReading]:
+    """Read all chunks of the three trees, and all values that they name. Yield each, damaged or not.
 
-    Reads in order of the keys. The memory is bounded: one path of a tree, one part of a value, and at most
-    `VALUES_REMEMBERED_MAX` references. If several keys have the same value, the value is read once, as long as its
-    reference is remembered. ``chunks`` and ``values`` belong to the log's owner. The function skips the chunks in
-    ``seen`` with all chunks below them, and adds each chunk that it reads; see `read_tree_back`. The caller bounds
-    ``seen``. Raises Unavailable, Unsupported.
+    Reads in order of the keys. An inline root has an empty key. The memory is bounded: one path of a tree, one part of
+    a value, and at most `VALUES_REMEMBERED_MAX` references. If several keys have the same value, the value is read
+    once, as long as its reference is remembered. ``chunks`` and ``values`` belong to the log's owner. The function
+    skips the chunks in ``seen`` with all chunks below them, and adds each chunk that it reads; see `read_tree_back`.
+    The caller bounds ``seen``. Raises Unavailable, Unsupported.
     """
-    position = start or StatePosition()
-    trees = (roots.content, roots.clients, roots.tombstones)
-    for tree in range(position.tree, len(trees)):
+    for root in (roots.content, roots.clients, roots.tombstones):
         read: set[tuple[str, bytes]] = set()
-        key = position.key if tree == position.tree else None
-        for chunk in read_tree_back(chunks, trees[tree], key, seen):
-            blobs = [BlobReading(chunk.key, chunk.size, chunk.damage)]
+        for chunk in read_tree_back(chunks, root, seen):
+            yield BlobReading(chunk.key, chunk.size, chunk.damage)
             if isinstance(chunk.node, Leaf):
-                blobs += _read_values(values, chunk.node, read, key)
-                key = chunk.node.keys[-1] if chunk.node.keys else key
-            yield StateReading(StatePosition(tree, key), tuple(blobs))
+                yield from _read_values(values, chunk.node, read)
 
 
 def require_state(chunks: Chunks, values: Values, roots: Roots) -> None:
     """Read a whole state back. Raises Corrupt at the first damage, Unavailable, Unsupported."""
-    for reading in read_state_back(chunks, values, roots):
-        require_intact(reading.damages)
+    require_intact(reading.damage for reading in read_state_back(chunks, values, roots))
 
 
 def require_scrubbed_state(chunks: Chunks, values: Values, roots: Roots, blobs: Blobs, before_ms: int) -> None:
@@ -101,15 +64,12 @@ def require_scrubbed_state(chunks: Chunks, values: Values, roots: Roots, blobs: 
         require_state(chunks, values, roots)
         return
     with closing(ScrubbedValues(values, blobs, before_ms)) as scrubbed:
-        for reading in read_state_back(chunks, scrubbed, roots):
-            require_intact(reading.damages)
+        require_intact(reading.damage for reading in read_state_back(chunks, scrubbed, roots))
         require_intact(reading.damage for reading in scrubbed.read_rest())
 
 
-def _read_values(values: _Values, leaf: Leaf, read: set[tuple[str, bytes]], after: str | None) -> Iterator[BlobReading]:
-    for key, stored in zip(leaf.keys, leaf.values, strict=True):
-        if after is not None and key <= after:
-            continue
+def _read_values(values: _Values, leaf: Leaf, read: set[tuple[str, bytes]]) -> Iterator[BlobReading]:
+    for stored in leaf.values:
         reference = as_reference(stored) if stored else None
         if reference is None:
             continue

@@ -16,6 +16,7 @@ from stratalog.documents.snapshots import base_digest, load_state, roots_in, roo
 from stratalog.documents.state import EMPTY_ROOTS, Roots, State
 from stratalog.errors import Corrupt, NotFound, Redacted, Unavailable
 from stratalog.log import Entry, Log
+from stratalog.log.callbacks import Report
 from stratalog.log.chain import checked_entries
 from stratalog.log.snapshots import Snapshot, list_snapshots
 from stratalog.log.verification import check_upto
@@ -59,7 +60,7 @@ class Verified(msgspec.Struct, frozen=True):
     """
 
 
-def verify(document: _Document, upto: int | None = None, *, progress: Callable[[int], None] | None = None) -> Verified:
+def verify(document: _Document, upto: int | None = None, *, progress: Report | None = None) -> Verified:
     """Rebuild from the first kept version up to ``upto`` (the head, if None), and compare with every snapshot on the
     way.
 
@@ -82,7 +83,7 @@ def verify(document: _Document, upto: int | None = None, *, progress: Callable[[
                 raise
 
 
-def verify_and_put(document: _Document, upto: int, progress: Callable[[int], None] | None = None) -> Verified:
+def verify_and_put(document: _Document, upto: int, progress: Report | None = None) -> Verified:
     """Verify up to ``upto``, and put the rebuilt chunks into the store, which restores lost chunks.
 
     Does not check whether the store had the chunks: the caller reads back the snapshot that it needs. Raises the errors
@@ -91,7 +92,7 @@ def verify_and_put(document: _Document, upto: int, progress: Callable[[int], Non
     return _verified(document.log, Rebuild(document.log, _uncached(document), progress), upto, lambda roots: None)
 
 
-def _verified_aside(document: _Document, upto: int | None, progress: Callable[[int], None] | None) -> Verified:
+def _verified_aside(document: _Document, upto: int | None, progress: Report | None) -> Verified:
     log = document.log
     with closing(Scratch()) as scratch, closing(NamedChunks()) as named:
         rebuilt = Chunks(ScratchBlobs(log.environment.blobs, scratch), log.record.owner)
@@ -103,7 +104,7 @@ def _verified_aside(document: _Document, upto: int | None, progress: Callable[[i
 
 
 def _verified(log: Log, rebuild: Rebuild, upto: int | None, compared: Callable[[Roots], None]) -> Verified:
-    """Advance ``rebuild`` to ``upto``, and call ``compared`` with the roots of each snapshot that equals its state."""
+    """Advance ``rebuild`` to ``upto``, and call ``compared`` with the roots of each snapshot on the way."""
     last, start = log.head().version if upto is None else upto, rebuild.version
     check_upto(log, last, start)
     for snapshot in list_snapshots(log.environment.index, log.record.prefix):
@@ -172,7 +173,7 @@ class Rebuild:
         self,
         log: Log,
         chunks: Chunks,
-        progress: Callable[[int], None] | None = None,
+        progress: Report | None = None,
         stored: Chunks | None = None,
     ) -> None:
         """Raises Corrupt, NotFound, VersionForgotten or Redacted if the first state cannot be loaded."""

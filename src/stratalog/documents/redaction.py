@@ -10,11 +10,9 @@ from stratalog.documents.rebuild import verify_and_put
 from stratalog.documents.snapshots import load_state, roots_of
 from stratalog.documents.state import State
 from stratalog.errors import ConditionFailed, ContentionError, RedactionRefused, Unavailable, VersionForgotten
-from stratalog.keys import number, snapshots_partition
-from stratalog.log.names import require_name
+from stratalog.log.names import reread_name
 from stratalog.log.redaction import check_unpinned, erase_entry, retire_snapshots
-from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot
-from stratalog.ports.index import Check, Equals
+from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, snapshot_check
 from stratalog.tree.chunks import Chunks
 
 __all__ = ["redact"]
@@ -46,7 +44,7 @@ def redact(document: Document, version: int) -> list[int]:
     retired: set[int] = set()
     retry = log.environment.retry()
     while True:
-        record = require_name(log.environment.index, log.record.organisation, document.name, log.record.incarnation)
+        record = reread_name(log.environment.index, log.record)
         if version <= record.floor:
             raise VersionForgotten("the version was forgotten meanwhile", document=document.name, floor=record.floor)
         check_unpinned(log.environment, record, version)
@@ -55,10 +53,9 @@ def redact(document: Document, version: int) -> list[int]:
         # Delete the snapshots before the entry is erased: after a crash in between, the next call finds the remaining
         # snapshots and resumes. The deletion is conditional on the name record, since a snapshot may meanwhile have
         # become the base of a floor or of a fork.
-        check = Check(snapshots_partition(log.record.prefix), number(base.version), Equals("w", base.id))
         try:
             retire_snapshots(log.environment, record, holding, retired)
-            erase_entry(log.environment, log.record, version, [check])
+            erase_entry(log.environment, log.record, version, [snapshot_check(base)])
         except ConditionFailed as exc:
             # A try proves a state, which can take longer than the time budget of a write. So count the tries, not the
             # time.

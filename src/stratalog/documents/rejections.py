@@ -3,12 +3,16 @@
 A letter is written when a mutator raises an unexpected exception, and when a worker rejects a mutation after its last
 attempt. The letter is an index item, written before the entry that commits the rejection. So no crash loses a letter. A
 letter whose mutation ended with another outcome stays unused.
+
+The id of a worker's letter is the message's id, a slash, and the mutation's position in the message. The id of a letter
+for a mutator's exception is a hash of document and client, a slash, and the mutation's number. The id of a letter with
+edited arguments has a second slash and the payload hash of the edited mutation.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 
 import msgspec
@@ -30,7 +34,6 @@ __all__ = [
     "RejectedMutation",
     "is_shortage",
     "is_unexpected",
-    "list_rejections",
     "read_rejection",
     "require_intact_letter",
     "write_letters",
@@ -98,17 +101,6 @@ def write_letters(environment: Environment, record: NameRecord, failed: Sequence
         # The writes have no condition: a second write replaces each letter under its key, so a lost answer needs no
         # check.
         commit_once(environment, writes[start : start + COMMIT_WRITES_MAX], lambda: False)
-
-
-def list_rejections(index: Index, *, after: str = "") -> Iterator[tuple[str, RejectedMutation]]:
-    """Yield each rejected mutation with the id of its letter, in order of ids. Raises Corrupt for a damaged item.
-
-    The id of a worker's letter is the message's id, a slash, and the mutation's position in the message. The id of a
-    letter for a mutator's exception is a hash of document and client, a slash, and the mutation's number. The id of a
-    letter with edited arguments has a second slash and the payload hash of the edited mutation.
-    """
-    for item in index.query(REJECTED_PARTITION, after=after or None):
-        yield item.sort, read_rejection(item)
 
 
 def require_intact_letter(letter: str, rejection: RejectedMutation) -> None:

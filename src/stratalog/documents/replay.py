@@ -54,7 +54,7 @@ class Replayed(msgspec.Struct, frozen=True):
     """Key → (the value afterwards in the fork, the value afterwards on the target); None for an absent key."""
 
     merged_in: int | None = None
-    """After a merge, the version of the target that committed the mutation."""
+    """After a merge, the version of the target that committed the mutation; None if an earlier merge committed it."""
 
 
 class ReplayReport(msgspec.Struct, frozen=True):

@@ -15,9 +15,9 @@ from stratalog.documents.commits import Resume
 from stratalog.documents.state import Ranges, State
 from stratalog.limits import COOKIE_ORDER_AHEAD_SECONDS_MAX
 
-__all__ = ["resumption_of"]
+__all__ = ["LOST_RANGES_MAX", "resumption_of"]
 
-LOST_RANGES_MAX = 16
+LOST_RANGES_MAX = 128
 ORDERS_PER_MS = 1000
 
 

@@ -10,7 +10,7 @@ import msgspec
 from stratalog.codec import encode, sha256
 from stratalog.documents.layer import Layer
 from stratalog.documents.state import EMPTY_ROOTS, Roots, State, reading_chunks
-from stratalog.errors import ConditionFailed, Corrupt, OutcomeUnknown, Unavailable, VersionForgotten
+from stratalog.errors import ConditionFailed, Corrupt, Unavailable, VersionForgotten
 from stratalog.limits import BLOB_SLICE_BYTES
 from stratalog.log import Log
 from stratalog.log.blob_batch import BlobBatch
@@ -89,8 +89,8 @@ def take_snapshot(log: Log, state: State, pause: Callable[[], None] = no_pause) 
     chunks are durable no later than the new snapshot's record. The record is committed only while the former snapshot
     exists and the floor is not above ``state``. Otherwise the collector could delete chunks or values that the new
     snapshot names. If the former snapshot is gone or the version is forgotten, the function makes no snapshot and
-    returns ``state`` unchanged. The caller then loads the next state from a snapshot that exists. On OutcomeUnknown the
-    record may exist, so `BlobBatch.renew` runs as after a commit. ``pause`` is called after each rewritten chunk.
+    returns ``state`` unchanged. The caller then loads the next state from a snapshot that exists. ``pause`` is called
+    after each rewritten chunk.
     """
     base = log.snapshot_at(state.snapshot_version) if state.snapshot_version else None
     if (base.version if base else 0) != state.snapshot_version:
@@ -100,19 +100,15 @@ def take_snapshot(log: Log, state: State, pause: Callable[[], None] = no_pause) 
         return state
     blob_batch = BlobBatch(log.environment, BLOB_SLICE_BYTES)
     roots = tree_roots(state, partial(_put_chunks, blob_batch, state.chunks), pause)
-    blob_batch.refresh()
     try:
-        put_snapshot(log.environment, log.record, state.version, state.hash, encode(roots), base, blob_batch.blobs)
+        with blob_batch.sending():
+            put_snapshot(log.environment, log.record, state.version, state.hash, encode(roots), base, blob_batch.blobs)
     except ConditionFailed:
         log.environment.count("snapshot whose base was gone")
         return state
     except VersionForgotten:
         log.environment.count("snapshot of a forgotten version")
         return state
-    except OutcomeUnknown:
-        blob_batch.renew()
-        raise
-    blob_batch.renew()
     return state.onto(state.version, roots)
 
 

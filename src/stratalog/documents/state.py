@@ -61,6 +61,7 @@ class State:
     """A document at ``version``: content, clients and tombstones."""
 
     __slots__ = (
+        "changes",
         "chunks",
         "clients",
         "content",
@@ -102,6 +103,9 @@ class State:
         self.is_retained: Callable[[int, int], bool] = is_retained
         """Returns whether the log retains a version, and the snapshot whose version is the second argument."""
 
+        self.changes: int = 0
+        """The sum over the entries since the snapshot: of each entry its mutations or its changed keys, if more."""
+
         self.stale: bool = False
         """Whether a chunk was missing, or a value that the collector may have deleted. A cache then drops the state."""
 
@@ -117,7 +121,7 @@ class State:
     def order(self) -> int:
         """The order of a cookie of this version: it grows with each version.
 
-        A ``resume`` event raises it above all orders of a lost branch.
+        A ``resume`` event may raise it above the orders of a lost branch; see `resumption`.
         """
         return self.version + self.orders[0]
 
@@ -257,10 +261,14 @@ class State:
         layers = (content, bookkeeping, tombstones)
         after = State(self.chunks, fold.version, fold.hash, self.snapshot_version, self.roots, layers, self.is_retained)
         after.fields_bytes, after.floor, after.orders = fold.fields_bytes, fold.floor, fold.orders
+        after.changes = self.changes + fold.changes
         return after
 
     def onto(self, snapshot_version: int, roots: Roots) -> State:
-        """Return the same state over a newer snapshot, with only the changes after that snapshot."""
+        """Return the same state over a newer snapshot, with only the changes after that snapshot.
+
+        The mutations after the snapshot are unknown, so the result counts the changed keys as its `changes`.
+        """
         # The trees of a later version would show content that this state does not have.
         assert snapshot_version <= self.version, "a state's snapshot is never newer than the state"
         layers = (
@@ -270,6 +278,7 @@ class State:
         )
         moved = State(self.chunks, self.version, self.hash, snapshot_version, roots, layers, self.is_retained)
         moved.fields_bytes, moved.floor, moved.orders = self.fields_bytes, self.floor, self.orders
+        moved.changes = len(moved.content.changes())
         return moved
 
     def _reading(self, layer: Layer, key: str) -> Slot | None:

@@ -43,7 +43,7 @@ class StateCache:
     def at(self, version: int | None = None) -> State:
         """Return the state at ``version``, or at the head now if None.
 
-        Raises Invalid, NotFound, VersionForgotten, Redacted, Unavailable.
+        Raises Invalid, NotFound, VersionForgotten, Redacted, Corrupt, Unavailable.
         """
         if version is None:
             return self.fresh()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -45,6 +46,9 @@ __all__ = ["UNBOUND", "Admission", "Reservation", "Usage"]
 
 Creating = Callable[[str, Amounts], None]
 """Called with a principal and the amounts that it is about to create. Raises if the principal creates too fast."""
+
+_RequireRoom = Callable[[Amounts, Amounts], None]
+"""Called with the amounts that are used and the amounts to add. Raises QuotaExceeded."""
 
 _NAMES = {"stored_bytes": "stored bytes", "documents": "documents", "records": "records", "clients": "clients"}
 
@@ -127,7 +131,7 @@ class Admission:
         if document_clients is not None and quotas.document_clients_max is not None:
             wanted = document_clients() + amounts.clients
             self._check(organisation, "document_clients", quotas.document_clients_max, wanted, "document")
-        reservation = Reservation(_Ledger(self, organisation, account, quotas), NOTHING)
+        reservation = Reservation(account, partial(self._require_room, organisation, quotas))
         reservation.add(amounts)
         return reservation
 
@@ -148,6 +152,11 @@ class Admission:
             quotas = self.quotas(organisation)
             if quotas != UNLIMITED:
                 yield organisation, account.usage(quotas)
+
+    def _require_room(self, organisation: str, quotas: Quotas, used: Amounts, more: Amounts) -> None:
+        for name in _NAMES:
+            if added := getattr(more, name):
+                self._check(organisation, name, getattr(quotas, f"{name}_max"), getattr(used, name) + added)
 
     def _check(self, organisation: str, name: str, limit: int | None, wanted: int, scope: str = "organisation") -> None:
         if limit is None or wanted <= limit:
@@ -185,32 +194,41 @@ class Reservation:
     OutcomeUnknown the reservation releases itself, since nothing was written.
     """
 
-    def __init__(self, ledger: _Ledger | None, amounts: Amounts) -> None:
-        self._ledger = ledger
-        self._amounts = amounts
+    def __init__(self, account: _Account | None, require_room: _RequireRoom) -> None:
+        self._account = account
+        self._require_room = require_room
+        self._amounts = NOTHING
 
     def check(self, amounts: Amounts) -> None:
         """Raise QuotaExceeded if the quotas leave no room for ``amounts`` more."""
-        if self._ledger is not None:
-            self._ledger.check(amounts)
+        if self._account is not None:
+            with self._account.lock:
+                self._require_room(self._account.amounts(), amounts)
 
     def add(self, amounts: Amounts) -> None:
         """Admit ``amounts`` too. Raises QuotaExceeded: the amounts admitted earlier stay admitted."""
-        if self._ledger is not None:
-            self._ledger.add(amounts)
+        if self._account is not None:
+            # Check and add under one lock: two threads could otherwise both take the last room.
+            with self._account.lock:
+                self._require_room(self._account.amounts(), amounts)
+                self._account.pending = self._account.pending.plus(amounts)
             self._amounts = self._amounts.plus(amounts)
 
     def confirm(self) -> None:
         """Record that the write is or may be committed. The amounts count until a later measurement begins."""
-        amounts, self._amounts = self._amounts, NOTHING
-        if self._ledger is not None and amounts != NOTHING:
-            self._ledger.settle(amounts, confirmed=amounts)
+        self._settle(is_written=True)
 
     def release(self) -> None:
         """Record that nothing was written. After `confirm` this method does nothing."""
+        self._settle(is_written=False)
+
+    def _settle(self, *, is_written: bool) -> None:
         amounts, self._amounts = self._amounts, NOTHING
-        if self._ledger is not None and amounts != NOTHING:
-            self._ledger.settle(amounts, confirmed=NOTHING)
+        if self._account is not None and amounts != NOTHING:
+            with self._account.lock:
+                self._account.pending = self._account.pending.plus(amounts, -1)
+                if is_written:
+                    self._account.note(amounts)
 
     def __enter__(self) -> Self:
         return self
@@ -223,42 +241,8 @@ class Reservation:
             self.confirm()
 
 
-UNBOUND = Reservation(None, NOTHING)
+UNBOUND = Reservation(None, lambda used, more: None)
 """The reservation of an organisation without quotas. It reserves nothing, so all callers may share it."""
-
-
-class _Ledger:
-    """Connects one reservation with the account of its organisation."""
-
-    def __init__(self, admission: Admission, organisation: str, account: _Account, quotas: Quotas) -> None:
-        self._admission = admission
-        self._organisation = organisation
-        self._account = account
-        self._quotas = quotas
-
-    def check(self, amounts: Amounts) -> None:
-        with self._account.lock:
-            self._check(amounts)
-
-    def add(self, amounts: Amounts) -> None:
-        # Check and add under one lock: two threads could otherwise both take the last room.
-        with self._account.lock:
-            self._check(amounts)
-            self._account.pending = self._account.pending.plus(amounts)
-
-    def settle(self, amounts: Amounts, confirmed: Amounts) -> None:
-        with self._account.lock:
-            self._account.pending = self._account.pending.plus(amounts, -1)
-            if confirmed != NOTHING:
-                self._account.note(confirmed)
-
-    def _check(self, amounts: Amounts) -> None:
-        used = self._account.amounts()
-        for name in _NAMES:
-            more = getattr(amounts, name)
-            if more:
-                limit = getattr(self._quotas, f"{name}_max")
-                self._admission._check(self._organisation, name, limit, getattr(used, name) + more)
 
 
 class _Account:

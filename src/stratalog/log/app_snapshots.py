@@ -20,7 +20,6 @@ from stratalog.errors import (
     Invalid,
     LimitExceeded,
     NotFound,
-    OutcomeUnknown,
     Unavailable,
     VersionForgotten,
 )
@@ -39,6 +38,7 @@ __all__ = [
     "app_snapshot_addresses",
     "app_snapshot_at",
     "check_parts",
+    "manifest_in",
     "manifest_of",
     "read_app_snapshot",
     "read_app_snapshot_back",
@@ -93,21 +93,14 @@ def save_app_snapshot(
             base, shared = None, set()
         body = encode(write_parts(record.owner, blob_batch, parts, shared))
         try:
-            blob_batch.refresh()
-            made = put_snapshot(environment, record, version, hash, body, base, blob_batch.blobs)
+            with blob_batch.sending():
+                return put_snapshot(environment, record, version, hash, body, base, blob_batch.blobs)
         except ConditionFailed:
             if base is None:
                 raise
             # The collector may delete the parts of the missing base, so write every part again.
             base = None
             environment.count("snapshot whose base was gone")
-            continue
-        except OutcomeUnknown:
-            # The record may exist, so its blobs must exist too.
-            blob_batch.renew()
-            raise
-        blob_batch.renew()
-        return made
 
 
 def app_snapshot_at(snapshot: Snapshot | None) -> AppSnapshot | None:
@@ -182,8 +175,13 @@ def app_snapshot_addresses(blobs: Blobs, owner: str, snapshot: Snapshot) -> list
 
 def manifest_of(snapshot: Snapshot) -> Manifest | None:
     """Return the manifest in a snapshot record; None for a snapshot of another kind, or if the body does not decode."""
+    return manifest_in(snapshot.body)
+
+
+def manifest_in(body: bytes) -> Manifest | None:
+    """Return the manifest that is the body of a snapshot record; None if the body is another one."""
     try:
-        return _decode_manifest(snapshot.body)
+        return _decode_manifest(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

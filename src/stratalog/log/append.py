@@ -1,4 +1,4 @@
-"""Appends of entries to a log. Threads of one process share commits: the leader commits for queued threads too.
+"""Appends of entries to a log. The threads that share a handle share commits: the leader commits for queued threads.
 
 `plan_append` is a pure function that decides the writes. `LogAppend` is the `ConditionalAppend` that commits them.
 """
@@ -33,7 +33,7 @@ from stratalog.log.contention import Contention
 from stratalog.log.entries import Entry
 from stratalog.log.environment import Environment
 from stratalog.log.head import Head, first_head, follow_head, head_rank
-from stratalog.log.names import NameRecord, require_name
+from stratalog.log.names import NameRecord, reread_name
 from stratalog.log.pending_entry import FORGOTTEN, PendingEntry, draw_ids
 from stratalog.log.plan import Plan, plan_append
 from stratalog.newest import Newest
@@ -52,7 +52,7 @@ _in_doubt_versions = attrgetter("in_doubt")
 
 
 class Appender:
-    """Writes one log's entries for all threads of a process. It remembers the head, so a lone writer reads nothing.
+    """Writes entries for all threads that share a handle. It remembers the head, so a lone writer reads nothing.
 
     Readers and the leader of a group commit share the head and the contention estimate. The estimate affects only the
     cost of an append. All other state that outlives a commit is changed by leaders only.
@@ -276,8 +276,7 @@ class LogAppend(ConditionalAppend[Head, Plan]):
     def _is_open(self, head: Head) -> bool:
         """Return whether the head's segment is still current. A sealed segment could be freed before the commit."""
         name, seen = self._appender.name, Observation(self._environment.clock)
-        name = require_name(self._environment.index, name.organisation, name.name, name.incarnation)
-        name = self._appender.names.offer(name)
+        name = self._appender.names.offer(reread_name(self._environment.index, name))
         if name.segment == head.segment:
             return True
         self._appender.heads.drop(head)

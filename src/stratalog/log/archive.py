@@ -17,7 +17,15 @@ from stratalog.log.segments import Segment, segment_changed
 from stratalog.ports.index import Item
 from stratalog.ports.stored_attributes import StoredVersion
 
-__all__ = ["is_gapless", "open_archive", "pack_archive", "prove_archive", "read_archive", "write_archive"]
+__all__ = [
+    "decode_archive",
+    "is_gapless",
+    "open_archive",
+    "pack_archive",
+    "prove_archive",
+    "read_archive",
+    "write_archive",
+]
 
 
 def write_archive(
@@ -94,7 +102,7 @@ def open_archive(environment: Environment, prefix: str, owner: str, segment: Seg
         raise Corrupt("a segment has no archive", prefix=prefix, segment=segment.first)
     body = read_body(environment.blobs, f"{owner}/archive", segment.archive)
     try:
-        rows = _decode_rows(body)
+        rows = decode_archive(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("an archive cannot be decoded", prefix=prefix, segment=segment.first, reason=str(exc)) from exc
     partition = entries_partition(prefix, segment.first)
@@ -127,4 +135,5 @@ def _indexed(environment: Environment, prefix: str, segment: Segment, last: int)
     return items
 
 
-_decode_rows = msgspec.msgpack.Decoder(list[tuple[StoredVersion, dict[str, Any]]]).decode
+decode_archive = msgspec.msgpack.Decoder(list[tuple[StoredVersion, dict[str, Any]]]).decode
+"""Returns the version and the attributes of each item of an archive. Raises the errors of msgspec."""

@@ -33,8 +33,8 @@ def base_at(log: Log, floor: int) -> Snapshot:
 def require_app_base(log: Log) -> None:
     """Read back the base at a log's floor, with all of its parts. Raises Corrupt if the base is missing or damaged.
 
-    A log without state needs no base. If the application saves its first snapshot while another process raises the
-    floor above that snapshot, no base exists at this floor. The log then needs no base either.
+    A log of the kind "log" without a snapshot at its floor needs no base. The log has no state, or the application
+    saved its first snapshot while another process raised the floor above that snapshot.
     """
     environment, floor = log.environment, log.floor()
     if log.record.kind == "log":
@@ -60,7 +60,7 @@ class AppBases:
     def find(self, version: int) -> Snapshot | None:
         """Return the newest snapshot above the floor and at or below ``version`` that reads back with all parts.
 
-        In a fork, a snapshot below the version of the fork is no base.
+        Return None if no snapshot does. In a fork, a snapshot at or below the version of the fork is no base.
         """
         self.damages = []
         while (snapshot := self._newest(version)) is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from stratalog.clock import Observation
-from stratalog.errors import OutcomeUnknown, Unavailable
+from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 from stratalog.limits import COMMIT_BLOB_BYTES_MAX, GRACE_SECONDS, OBSERVATION_SECONDS_MAX
 from stratalog.log.bodies import BodyRef, write_body
 from stratalog.log.environment import Environment
@@ -29,8 +30,8 @@ class BlobsDeferred(Exception):
 class BlobBatch:
     """Makes every blob durable no later than the item that names it.
 
-    Create the batch before the first blob is written. Call `refresh` before the commit is sent and `renew` after the
-    answer. Pass `blobs` to the commit.
+    Create the batch before the first blob is written. Send the commit in a block of `sending`, or call `refresh` before
+    the commit is sent and `renew` after the answer. Pass `blobs` to the commit.
 
     The commit itself stores the *held* blobs. So a collector sees the held blobs and the item, or sees neither of them.
     The batch puts all other blobs *ahead*, before the commit. The collector does not delete such a blob if the blob is
@@ -137,6 +138,21 @@ class BlobBatch:
         size = 1 if len(bodies) < TOGETHER_MIN else RENEWED_TOGETHER
         for start in range(0, len(bodies), size):
             self._put_again(dict(bodies[start : start + size]))
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Run the block that sends the commit: `refresh` before it, and `renew` after it unless nothing was written."""
+        self.refresh()
+        is_refused = False
+        try:
+            yield
+        except StratalogError as exc:
+            # An error of Python, such as a lack of memory, and an interrupt may arrive after the commit was sent.
+            is_refused = not isinstance(exc, OutcomeUnknown)
+            raise
+        finally:
+            if not is_refused:
+                self.renew()
 
     def _put_ahead(self, bodies: Mapping[str, bytes]) -> None:
         bodies = {key: body for key, body in bodies.items() if key not in self._ahead}

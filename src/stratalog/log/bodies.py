@@ -15,7 +15,15 @@ from stratalog.limits import BODY_PART_BYTES
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.read_back import BlobDamage, BlobReading, read_blob_back
 
-__all__ = ["BodyRef", "blob_addresses", "read_body", "read_body_back", "stream_body", "write_body"]
+__all__ = [
+    "BodyRef",
+    "blob_addresses",
+    "decode_body_ref",
+    "read_body",
+    "read_body_back",
+    "stream_body",
+    "write_body",
+]
 
 
 class BodyRef(msgspec.Struct, frozen=True, array_like=True):
@@ -25,6 +33,9 @@ class BodyRef(msgspec.Struct, frozen=True, array_like=True):
     size: int
     digest: bytes | None = None
     """The hash of the content; None if the body is one blob, since ``address`` is then the hash of the content."""
+
+
+decode_body_ref = msgspec.msgpack.Decoder(BodyRef).decode
 
 
 class BlobWriter(Protocol):

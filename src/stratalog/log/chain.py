@@ -15,7 +15,7 @@ from stratalog.codec import encode
 from stratalog.errors import Corrupt
 from stratalog.log.entries import Entry
 
-__all__ = ["SALT_BYTES", "body_digest", "checked_entries", "genesis", "link"]
+__all__ = ["SALT_BYTES", "body_digest", "checked_entries", "digest_of", "genesis", "link"]
 
 SALT_BYTES = 16
 """A redaction erases the salt and the body. Without the salt nobody can check a guess of the body by its digest."""
@@ -35,6 +35,14 @@ def body_digest(salt: bytes, body_hash: bytes) -> bytes:
     ``body_hash`` is the SHA-256 of the canonical bytes before compression.
     """
     return sha256(salt + body_hash).digest()
+
+
+def digest_of(entry: Entry) -> bytes:
+    """Return the digest of an entry's body: computed from its events, or the stored digest if they were erased.
+
+    The caller must read ``entry`` without upcasters.
+    """
+    return entry.redacted or body_digest(entry.salt, sha256(encode(entry.events)).digest())
 
 
 def link(
@@ -63,8 +71,8 @@ def checked_entries(before: bytes, entries: Iterable[Entry]) -> Iterator[Entry]:
     follow from its facts and the hash of the previous entry.
     """
     for entry in entries:
-        digest = entry.redacted or body_digest(entry.salt, sha256(encode(entry.events)).digest())
-        hash = link(before, entry.version, entry.created_ms, entry.principal, entry.author, entry.write_id, digest)
+        who = entry.principal, entry.author, entry.write_id
+        hash = link(before, entry.version, entry.created_ms, *who, digest_of(entry))
         if hash != entry.hash:
             raise Corrupt(
                 "an entry does not follow from the history before it",

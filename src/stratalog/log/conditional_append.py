@@ -225,7 +225,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
             self._retry = self._environment.retry(self._begun, pace=self._pace())
         if self._retry.wait(cause, has_turn=has_turn):
             return
-        error = cause
+        error: Exception = cause
         if isinstance(cause, ConditionFailed):
             error = ContentionError(self.others, attempts=self._retry.attempts, **self._details())
         error = self._verdict(error)
@@ -233,7 +233,7 @@ class ConditionalAppend(ABC, Generic[H, P]):
             raise error
         raise error from cause
 
-    def _verdict(self, cause: StratalogError) -> StratalogError:
+    def _verdict(self, cause: Exception) -> Exception:
         """Return ``cause``, or OutcomeUnknown if the write of an earlier try may be stored, now or later."""
         if self._in_doubt() or isinstance(cause, OutcomeUnknown):
             return OutcomeUnknown(f"the outcome of {self.what} did not arrive in time", **self._details())

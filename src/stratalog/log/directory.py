@@ -20,7 +20,16 @@ from stratalog.codec import sha256
 from stratalog.errors import Corrupt
 from stratalog.keys import ORGANISATIONS_PARTITION, directory_partition, id_sort, names_partition
 from stratalog.log.environment import Environment
-from stratalog.log.listed_items import ListedItem, list_items
+from stratalog.log.listed_items import (
+    Damaged,
+    ListedItem,
+    decoded,
+    get_listed,
+    ignore,
+    keys_of,
+    list_items,
+    raise_damage,
+)
 from stratalog.ports.index import Attribute, Delete, Index, Item, Put
 from stratalog.ports.stored_attributes import Time, read_attributes
 
@@ -85,22 +94,25 @@ def directory_delete(organisation: str, shelf: str, id: str) -> Delete:
 
 
 def list_directory(
-    index: Index, organisation: str, shelf: str, *, after: str = "", prefix: str = ""
+    index: Index,
+    organisation: str,
+    shelf: str,
+    *,
+    after: str = "",
+    prefix: str = "",
+    damaged: Damaged = raise_damage,
 ) -> Iterator[Listing]:
     """Yield the lines of a shelf whose ids follow ``after`` and begin with ``prefix``.
 
-    The lines come in UTF-8 order of the ids, by pages. Raises Corrupt at a damaged line; `list_ids` yields its id.
+    The lines come in UTF-8 order of the ids, by pages. ``damaged`` is called with the error of each damaged line.
     """
-    start = max(id_sort(text, what) if text else "" for text, what in ((after, "after"), (prefix, "prefix")))
-    shards = [
-        index.query(directory_partition(organisation, shelf, shard), after=start or None, before=_end(prefix))
-        for shard in range(SHARDS[shelf])
-    ]
-    # The queries exclude their start, but the prefix itself may be an id.
-    own = index.get(line_partition(organisation, shelf, prefix), prefix) if prefix > after else None
-    for item in chain([own] if own else (), heapq.merge(*shards, key=lambda item: item.sort)):
-        line = read_attributes(item, StoredLine, "a line of a directory")
-        yield Listing(item.sort, line.k, line.c)
+    lines = list_lines(index, organisation, shelf, after=after, prefix=prefix)
+    return decoded(lines, _listing, damaged, organisation=organisation, shelf=shelf)
+
+
+def _listing(item: Item) -> Listing:
+    line = read_attributes(item, StoredLine, "a line of a directory")
+    return Listing(item.sort, line.k, line.c)
 
 
 def is_listed(index: Index, organisation: str, shelf: str, id: str) -> bool:
@@ -111,22 +123,34 @@ def is_listed(index: Index, organisation: str, shelf: str, id: str) -> bool:
         return True
 
 
-def list_ids(index: Index, organisation: str, shelf: str, *, after: str = "") -> Iterator[str]:
-    """Yield the ids of a shelf that follow ``after``, also those of damaged lines, in UTF-8 order, by pages."""
-    return (listed.sort for listed in list_lines(index, organisation, shelf, after=after))
+def list_ids(
+    index: Index, organisation: str, shelf: str, *, after: str = "", damaged: Damaged = ignore
+) -> Iterator[str]:
+    """Yield the ids of a shelf that follow ``after``, also those of damaged lines, in UTF-8 order, by pages.
 
-
-def list_lines(index: Index, organisation: str, shelf: str, *, after: str = "") -> Iterator[ListedItem]:
-    """Yield the lines of a shelf whose ids follow ``after``, also damaged ones, in UTF-8 order of ids, by pages.
-
-    A line with a damaged sort key follows the line that it follows in its shard.
+    ``damaged`` is called with the error of each line whose key is damaged: its id is unknown.
     """
-    start = id_sort(after, "after") if after else None
+    lines = list_lines(index, organisation, shelf, after=after)
+    return keys_of(lines, damaged, organisation=organisation, shelf=shelf)
+
+
+def list_lines(
+    index: Index, organisation: str, shelf: str, *, after: str = "", prefix: str = ""
+) -> Iterator[ListedItem]:
+    """Yield the lines of a shelf whose ids follow ``after`` and begin with ``prefix``, also damaged ones.
+
+    The lines come in UTF-8 order of the ids, by pages. A line with a damaged sort key follows the line that it follows
+    in its shard.
+    """
+    start = max(id_sort(text, what) if text else "" for text, what in ((after, "after"), (prefix, "prefix")))
     shards = [
-        list_items(index, directory_partition(organisation, shelf, shard), after=start)
+        list_items(index, directory_partition(organisation, shelf, shard), after=start or None, before=_end(prefix))
         for shard in range(SHARDS[shelf])
     ]
-    return heapq.merge(*shards, key=lambda listed: listed.bound)
+    # The queries exclude their start, but the prefix itself may be an id.
+    own = (get_listed(index, line_partition(organisation, shelf, text), text) for text in [prefix] if text > after)
+    is_there = (listed for listed in own if listed.item is not None or listed.fault)
+    return chain(is_there, heapq.merge(*shards, key=lambda listed: listed.bound))
 
 
 def organisation_put(organisation: str) -> Put:
@@ -150,11 +174,12 @@ def organisation_missing(environment: Environment, organisation: str) -> list[Pu
     return []
 
 
-def list_organisations(index: Index) -> Iterator[str]:
-    """Yield the organisations that have ever stored something, in UTF-8 order of the ids."""
-    for listed in list_items(index, ORGANISATIONS_PARTITION):
-        if listed.position is None:  # a damaged key is the id of no organisation
-            yield listed.sort
+def list_organisations(index: Index, damaged: Damaged = ignore) -> Iterator[str]:
+    """Yield the organisations that have ever stored something, in UTF-8 order of the ids.
+
+    ``damaged`` is called with the error of each damaged key, which is the id of no organisation.
+    """
+    return keys_of(list_items(index, ORGANISATIONS_PARTITION), damaged, partition=ORGANISATIONS_PARTITION)
 
 
 class NameHolder(msgspec.Struct, frozen=True):
@@ -174,13 +199,18 @@ def name_delete(organisation: str, log: str) -> Delete:
     return Delete(names_partition(log), id_sort(organisation, "organisation"))
 
 
-def organisations_of(index: Index, log: str) -> Iterator[NameHolder]:
+def organisations_of(index: Index, log: str, damaged: Damaged = raise_damage) -> Iterator[NameHolder]:
     """Yield the organisations that have a log of the name, in UTF-8 order of the ids, by pages.
 
-    A tenant must not see other tenants, so the caller must filter the result before it answers a tenant.
+    ``damaged`` is called with the error of each damaged line. A tenant must not see other tenants, so the caller must
+    filter the result before it answers a tenant.
     """
-    for item in index.query(names_partition(log)):
-        yield NameHolder(item.sort, read_attributes(item, StoredNameLine, "a line of a name").k)
+    partition = names_partition(log)
+    return decoded(list_items(index, partition), _holder, damaged, partition=partition)
+
+
+def _holder(item: Item) -> NameHolder:
+    return NameHolder(item.sort, read_attributes(item, StoredNameLine, "a line of a name").k)
 
 
 def _end(prefix: str) -> str | None:

@@ -20,7 +20,7 @@ from stratalog.limits import (
     PRINCIPAL_BYTES_MAX,
     WRITE_ID_BYTES_MAX,
 )
-from stratalog.log.bodies import BodyRef, read_body
+from stratalog.log.bodies import decode_body_ref, read_body
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Item
 from stratalog.ports.stored_attributes import Hash, Packed, Time, decode_attribute, read_attributes
@@ -208,14 +208,13 @@ decode_events = msgspec.msgpack.Decoder(Annotated[tuple[Event, ...], msgspec.Met
 _plain_events = msgspec.msgpack.Decoder(list[_PlainEvent])
 _data_of = attrgetter("data")
 _attributes_of: Callable[[Item], Any] = attrgetter("attributes")
-_decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
 
 
 def _stored_body(item: Item, blobs: Blobs, owner: str) -> bytes:
     body = unpack_item(item.attributes, ENTRY_BYTES_MAX, f"{item.partition}/{item.sort}")
     if body is not None:
         return body
-    return read_body(blobs, f"{owner}/bodies", decode_attribute(item, "x", _decode_ref, NOUN))
+    return read_body(blobs, f"{owner}/bodies", decode_attribute(item, "x", decode_body_ref, NOUN))
 
 
 def _checked_body(events: Sequence[Event]) -> bytes:

@@ -40,7 +40,10 @@ class LogSettings(CheckedStruct, frozen=True, kw_only=True):
     """
 
     snapshot_entries_interval: int = 500
-    """The number of versions from one snapshot of a document to the next."""
+    """The number of versions from one snapshot of a document to the next.
+
+    A snapshot is also due after 20 times as many mutations or changed keys, but not before 10,000.
+    """
 
     body_inline_bytes_max: int = BODY_INLINE_BYTES_MAX
     """A larger compressed body of an entry or record is stored as a blob. A smaller body costs less in the index."""

@@ -87,6 +87,6 @@ def floor_named(index: Index, record: NameRecord) -> list[Write]:
     forks of the deleted log its floor. A rise of the floor names it too, but not in the last segment.
     """
     holding = segment_holding(index, record.prefix, record.floor) if record.floor else None
-    if holding is None or holding.base == record.floor or (holding.marked_ms and holding.archive is None):
+    if holding is None or holding.base == record.floor or holding.is_forgotten:
         return []
     return [segment_change(record.prefix, msgspec.structs.replace(holding, base=record.floor))]

@@ -12,7 +12,7 @@ from stratalog.errors import NotFound, Unavailable
 from stratalog.keys import entries_partition, parse_number
 from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.log.entries import END, SEAL
-from stratalog.log.names import NameRecord, require_name
+from stratalog.log.names import NameRecord, reread_name
 from stratalog.ports.index import Index, Item
 from stratalog.ports.stored_attributes import Time, read_attributes
 
@@ -58,7 +58,7 @@ def find_head(index: Index, clock: Clock, name: NameRecord) -> Head:
     """
     for _ in range(LOOKS_MAX):
         seen = Observation(clock)
-        name = require_name(index, name.organisation, name.name, name.incarnation)
+        name = reread_name(index, name)
         current = _head_from(index, clock, name, first_head(name, seen))
         if current is not None:
             return current

@@ -34,7 +34,7 @@ from stratalog.log.environment import Environment
 from stratalog.log.family_members import depth_of, member_put, minimal_depths
 from stratalog.log.floors import floor_named
 from stratalog.log.log import Log
-from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
+from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name, reread_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import Segment, segment_put
 from stratalog.log.snapshots import newest_snapshot
@@ -166,7 +166,7 @@ def _append_end(log: Log) -> None:
     environment, record = log.environment, log.record
     # Read the name record before the head. A later roll-over changes the record's revision, and the commit then fails.
     # So the end marker is put only into the current segment.
-    record = require_name(environment.index, record.organisation, record.name, record.incarnation)
+    record = reread_name(environment.index, record)
     head = log.head()
     seal = Item(
         entries_partition(record.prefix, head.segment),
@@ -287,10 +287,8 @@ def _holder(environment: Environment, record: NameRecord, at: int) -> NameRecord
     The version at which a fork was made belongs to the fork. Raises NotFound if the log was deleted. The pinned
     versions of a deleted ancestor stay readable, but no new fork may pin one of these versions.
     """
-    for parent in record.lineage:
-        if at < parent.version:
-            return require_name(environment.index, parent.organisation, parent.name, parent.incarnation)
-    return require_name(environment.index, record.organisation, record.name, record.incarnation)
+    ancestor = next((parent for parent in record.lineage if at < parent.version), None)
+    return reread_name(environment.index, ancestor or record)
 
 
 def _lineage(index: Index, source: NameRecord, at: int, hash: bytes) -> tuple[Parent, ...]:

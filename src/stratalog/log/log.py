@@ -18,7 +18,7 @@ from stratalog.log.entries import Entry, Event, Upcasters
 from stratalog.log.environment import Environment
 from stratalog.log.floors import LogFloor, floor_rank, read_log_floor
 from stratalog.log.head import Head
-from stratalog.log.names import NameRecord, require_name
+from stratalog.log.names import NameRecord, reread_name
 from stratalog.log.pending_entry import prepare_entry
 from stratalog.log.prepared_snapshot import PreparedSnapshot
 from stratalog.log.reader import Reader
@@ -37,9 +37,10 @@ T = TypeVar("T")
 class Log:
     """A gapless sequence of entries, numbered from 1; version 0 is empty.
 
-    Threads may share a handle, and their appends then share commits. A handle belongs to one incarnation: once the log
-    is deleted, `append`, `head` and `floor` raise NotFound, even if a new log has the name. `entry` may still return
-    stored entries until they are swept. `create_log`, `open_log` and `fork_log` make handles.
+    Threads may share a handle. Their appends then share commits, unless the index charges more for a joint commit. A
+    handle belongs to one incarnation: once the log is deleted, `append`, `head` and `floor` raise NotFound, even if a
+    new log has the name. `entry` may still return stored entries until they are swept. `create_log`, `open_log` and
+    `fork_log` make handles.
     """
 
     def __init__(
@@ -355,8 +356,7 @@ class Log:
         return segment is not None and segment.first == version + 1 and segment.created_ms <= time_ms
 
     def _read_floor(self) -> LogFloor:
-        record = self.record
-        record = require_name(self.environment.index, record.organisation, record.name, record.incarnation)
+        record = reread_name(self.environment.index, self.record)
         return self._floor.offer(read_log_floor(self.environment.index, record))
 
     def _read(self, after: int, upto: int, head: Head) -> Iterator[Entry]:

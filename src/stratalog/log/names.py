@@ -8,7 +8,7 @@ import msgspec
 
 from stratalog.codec import encode
 from stratalog.errors import NotFound
-from stratalog.keys import NAME_SORT, log_prefix, name_partition
+from stratalog.keys import NAME_SORT, log_prefix, name_partition, split_prefix
 from stratalog.ports.index import Attribute, Check, Condition, Equals, Index, Item, Put
 from stratalog.ports.stored_attributes import (
     Count,
@@ -21,7 +21,17 @@ from stratalog.ports.stored_attributes import (
     read_attributes,
 )
 
-__all__ = ["NameRecord", "Parent", "StoredName", "name_check", "name_put", "read_name", "require_name"]
+__all__ = [
+    "NameRecord",
+    "Parent",
+    "StoredName",
+    "name_check",
+    "name_put",
+    "read_name",
+    "read_name_of",
+    "require_name",
+    "reread_name",
+]
 
 
 NOUN = "a name record"
@@ -97,6 +107,15 @@ def read_name(index: Index, organisation: str, name: str) -> NameRecord | None:
     return None if item is None else _from_item(item, organisation, name)
 
 
+def read_name_of(index: Index, prefix: str) -> NameRecord | None:
+    """Return the record of the log with this prefix, even if the log is deleted; None if another log has the name.
+
+    Raises Corrupt for a prefix of another form.
+    """
+    record = read_name(index, *split_prefix(prefix))
+    return record if record is not None and record.prefix == prefix else None
+
+
 def require_name(
     index: Index, organisation: str, name: str, incarnation: str | None = None, *, noun: str = "log"
 ) -> NameRecord:
@@ -108,6 +127,11 @@ def require_name(
     if record is None or record.deleted_ms or incarnation not in (None, record.incarnation):
         raise NotFound(f"{noun} not found", organisation=organisation, log=name)
     return record
+
+
+def reread_name(index: Index, known: NameRecord | Parent) -> NameRecord:
+    """Return the present record of a log that the caller has read before. Raises NotFound if that log is deleted."""
+    return require_name(index, known.organisation, known.name, known.incarnation)
 
 
 def name_put(record: NameRecord, condition: Condition | None = None) -> Put:

@@ -1,4 +1,4 @@
-"""Pins: the versions of a log that its forks need. Pins are in order of version, so one read finds the lowest pin.
+"""Pins: the versions of a log that its forks need, in order of version.
 
 A fork pins a version of its source, and the same commit changes the source's name record. The fork also pins a version
 of every ancestor of the source: the version that the source already pins. So while a log's name record is unchanged,
@@ -14,6 +14,7 @@ import msgspec
 from stratalog.codec import is_decimal
 from stratalog.errors import Corrupt
 from stratalog.keys import forks_partition, number, parse_number
+from stratalog.log.listed_items import keys_of, list_items, raise_damage
 from stratalog.ports.index import Delete, Index, Item, Put, required
 
 __all__ = ["Pin", "list_pins", "listed_pins", "lowest_pin", "pin_delete", "pin_of", "pin_put"]
@@ -34,8 +35,14 @@ class Pin(msgspec.Struct, frozen=True):
 
 
 def lowest_pin(index: Index, ancestor: str) -> Pin | None:
-    """Return the pin of the lowest version, or None. One consistent read, because pins may change between two pages."""
-    return next((pin_of(item) for item in index.query(forks_partition(ancestor), limit=1)), None)
+    """Return the pin of the lowest version, or None.
+
+    The first page has this pin. The function reads all pages, and raises Corrupt if the key of any pin is damaged:
+    that pin may be of a lower version.
+    """
+    partition = forks_partition(ancestor)
+    sorts = list(keys_of(list_items(index, partition), raise_damage, partition=partition))
+    return _pin_at(partition, sorts[0]) if sorts else None
 
 
 def list_pins(index: Index, ancestor: str, *, first: int = 0) -> Iterator[Pin]:
@@ -56,9 +63,13 @@ def pin_delete(ancestor: str, pin: Pin) -> Delete:
 
 def pin_of(item: Item) -> Pin:
     """Return the pin that an item stores. Raises Corrupt."""
-    version, _, prefix = item.sort.partition(SEPARATOR)
+    return _pin_at(item.partition, item.sort)
+
+
+def _pin_at(partition: str, sort: str) -> Pin:
+    version, _, prefix = sort.partition(SEPARATOR)
     if not is_decimal(version) or not prefix:
-        raise Corrupt("the key of a pin has no version or no log", partition=item.partition, sort=item.sort)
+        raise Corrupt("the key of a pin has no version or no log", partition=partition, sort=sort)
     return Pin(parse_number(version), prefix)
 
 

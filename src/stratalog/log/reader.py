@@ -75,7 +75,7 @@ class Reader:
         segment = segment_holding(index, self._prefix, version)
         following = next(list_segments(index, self._prefix, first=version + 1), None)
         last = min(upto, following.first - 1) if following else upto
-        if segment is None or (segment.marked_ms and (segment.archive is None or version >= segment.last)):
+        if segment is None or segment.is_forgotten or (segment.marked_ms and version >= segment.last):
             return last + 1
         if segment.marked_ms:
             return version + 1
@@ -178,7 +178,7 @@ class Reader:
         If the segment is missing or forgotten, raises VersionForgotten for a version up to the floor, else Corrupt.
         """
         segment = segment_holding(self._environment.index, self._prefix, version) if version > 0 else None
-        if segment is None or (segment.marked_ms and (segment.archive is None or version > segment.last)):
+        if segment is None or segment.is_forgotten or (segment.marked_ms and version > segment.last):
             forgotten = VersionForgotten("the version is no longer kept", prefix=self._prefix, version=version)
             # The floor rises before a segment is marked. So read the floor after the segment.
             try:

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from stratalog.codec import encode, sha256
 from stratalog.errors import (
     ConditionFailed,
     Conflict,
@@ -23,11 +22,11 @@ from stratalog.errors import (
 from stratalog.keys import entries_partition, number, snapshots_partition
 from stratalog.log.archive import open_archive, pack_archive
 from stratalog.log.blob_batch import BlobBatch
-from stratalog.log.chain import body_digest
+from stratalog.log.chain import digest_of
 from stratalog.log.commit import commit_once
 from stratalog.log.entries import entry_from_item
 from stratalog.log.environment import Environment
-from stratalog.log.names import NameRecord, name_check, name_put, require_name
+from stratalog.log.names import NameRecord, name_check, name_put, reread_name
 from stratalog.log.pins import list_pins
 from stratalog.log.segments import Segment, segment_change, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots
@@ -54,7 +53,7 @@ def redact_entry(environment: Environment, record: NameRecord, version: int) -> 
     retry = environment.retry()
     # List the snapshots after the erasure, so that a snapshot taken from the entry meanwhile is deleted too.
     while True:
-        newest = require_name(environment.index, record.organisation, record.name, record.incarnation)
+        newest = reread_name(environment.index, record)
         if newest.floor >= version:
             raise VersionForgotten("the version was forgotten meanwhile", log=record.name, floor=newest.floor)
         snapshots = list(list_snapshots(environment.index, record.prefix, first=version))
@@ -116,10 +115,10 @@ def erase_entry(environment: Environment, record: NameRecord, version: int, chec
 def _erase(environment: Environment, record: NameRecord, version: int, checks: Sequence[Check]) -> Conflict | None:
     """Try `erase_entry` once. Return None, or the conflict with another process that changed the log meanwhile."""
     prefix = record.prefix
-    newest = require_name(environment.index, record.organisation, record.name, record.incarnation)
+    newest = reread_name(environment.index, record)
     check_unpinned(environment, newest, version)
     segment = segment_holding(environment.index, prefix, version)
-    if segment is None or (segment.marked_ms and segment.archive is None):
+    if segment is None or segment.is_forgotten:
         raise VersionForgotten("the version is no longer kept", log=record.name, version=version)
     stored = environment.index.get(entries_partition(prefix, segment.first), number(version))
     blob_batch = BlobBatch(environment, held_bytes_max=0)  # put blobs at once, as for archives
@@ -134,15 +133,13 @@ def _erase(environment: Environment, record: NameRecord, version: int, checks: S
             return Conflict("the segment's entries were freed between two reads", log=record.name, version=version)
         return None
     writes.append(name_put(msgspec.structs.replace(newest, revision=newest.revision + 1, redacted=True)))
-    blob_batch.refresh()
     try:
-        commit_once(environment, writes, lambda: _is_erased(environment, record, version))
+        with blob_batch.sending():
+            commit_once(environment, writes, lambda: _is_erased(environment, record, version))
     except ConditionFailed as exc:
         if any(position < len(checks) for position in exc.items):
             raise
         return exc
-    finally:
-        blob_batch.renew()
     environment.count("redaction")
     return None
 
@@ -164,9 +161,8 @@ def retire_snapshots(
 def _erased(environment: Environment, record: NameRecord, item: Item) -> Item:
     """Return the item without events and salt."""
     entry = entry_from_item(item, environment.blobs, record.owner)
-    digest = body_digest(entry.salt, sha256(encode(entry.events)))
     attributes = {name: value for name, value in item.attributes.items() if name not in ("s", "b", "z", "x")}
-    return Item(item.partition, item.sort, {**attributes, "d": digest})
+    return Item(item.partition, item.sort, {**attributes, "d": digest_of(entry)})
 
 
 def _without(

@@ -23,9 +23,10 @@ from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.callbacks import Report, Stop, never, quiet
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import list_items
 from stratalog.log.log import Log
 from stratalog.log.marks import free_time_reached, is_mark_ahead
-from stratalog.log.names import NameRecord, name_put, read_name, require_name
+from stratalog.log.names import NameRecord, name_put, read_name, reread_name
 from stratalog.log.pins import Pin, lowest_pin, pin_delete
 from stratalog.log.segments import (
     Segment,
@@ -42,6 +43,7 @@ from stratalog.retry import Retry
 __all__ = [
     "archive_segments",
     "delete_items",
+    "delete_partition",
     "forget_segment",
     "free_segments",
     "free_segments_below",
@@ -56,6 +58,7 @@ BASE_CHECK = 1
 """The position of the check that the base exists, among the writes that raise a floor."""
 
 Prove = Callable[[int], Snapshot | None]
+Permitted = Callable[[int], int]
 
 
 def archive_segments(log: Log, upto: int | None = None, stop: Stop = never, report: Report = quiet) -> int:
@@ -82,11 +85,8 @@ def archive_segments(log: Log, upto: int | None = None, stop: Stop = never, repo
             if not segment_changed(environment.index, prefix, segment):
                 damage = damage or exc
             continue
-        blob_batch.refresh()
-        try:
+        with blob_batch.sending():
             is_marked = _mark(environment, prefix, msgspec.structs.replace(segment, last=last, archive=ref))
-        finally:
-            blob_batch.renew()  # also after a lost answer: the mark may be committed
         if is_marked:
             archived += 1
             environment.count("archive")
@@ -114,9 +114,10 @@ def raise_floor(log: Log, version: int) -> int:
     return floor
 
 
-def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
+def raise_floor_onto(log: Log, version: int, prove: Prove | None, permitted: Permitted | None = None) -> int:
     """Raise the floor to a base from ``prove``, as `raise_floor` does. Packages that store states of logs call this.
 
+    The floor rises at most to the result of ``permitted``, if given. It is called with ``version`` if that exists.
     ``prove`` is None for a log that needs no base. Otherwise it makes or finds a snapshot at or below a given version,
     and reads the snapshot back from storage. The snapshot stays a valid base while the floor and the pins are
     unchanged, however often the log rolls over. ``prove`` returns None if the floor must stay. ``prove`` may raise
@@ -125,7 +126,7 @@ def raise_floor_onto(log: Log, version: int, prove: Prove | None) -> int:
     """
     if check_version(version) > log.head().version:
         raise NotFound("version not found", log=log.record.name, version=version)
-    return _Raising(log, version, prove).run()
+    return _Raising(log, permitted(version) if permitted else version, prove).run()
 
 
 class _Raising:
@@ -165,8 +166,7 @@ class _Raising:
 
     def _look(self) -> tuple[NameRecord, int]:
         """Return the name record and the limit of the floor. Read the pins second: a later pin changes the record."""
-        record = self._log.record
-        record = require_name(self._log.environment.index, record.organisation, record.name, record.incarnation)
+        record = reread_name(self._log.environment.index, self._log.record)
         return record, pinned_floor(self._log.environment.index, record.prefix, self._version)
 
     def _find_base(self, record: NameRecord, wanted: int) -> bool:
@@ -270,7 +270,7 @@ def free_segments_below(log: Log, require_base: Callable[[], None], stop: Stop =
         except Corrupt as exc:
             damage = damage or exc
             continue
-        delete_items(environment.index, entries_partition(prefix, segment.first))
+        delete_partition(environment.index, entries_partition(prefix, segment.first))
         _settle_freed(environment, prefix, segment)
         freed += 1
         environment.count("freed segment")
@@ -285,24 +285,24 @@ def is_due(clock: Clock, segment: Segment) -> bool:
     return bool(segment.marked_ms) and not segment.freed and free_time_reached(clock, segment.marked_ms)
 
 
-def delete_items(index: Index, partition: str, *, spared_kind: str | None = None) -> int:
-    """Delete a partition's items, except items of ``spared_kind``. Return their number.
+def delete_partition(index: Index, partition: str, *, spared_kind: str | None = None) -> None:
+    """Delete a partition's items, except items of ``spared_kind``.
 
-    The items are deleted in ascending order. The seal is the last item, so a reader still finds it during the deletion.
-    If a joint commit costs more, the function deletes the items one by one.
+    The seal is the last item, so a reader still finds it during the deletion.
     """
-    size = COMMIT_WRITES_MAX if index.joint_commits else 1
-    deleted = 0
-    batch: list[Write] = []
-    for item in index.query(partition):
-        if item.attributes.get("k") != spared_kind or spared_kind is None:
-            batch.append(Delete(partition, item.sort))
-        if len(batch) == size:
-            index.commit(batch)
-            deleted, batch = deleted + len(batch), []
-    if batch:
+    items = (listed for listed in list_items(index, partition) if listed.position is None)
+    if spared_kind is not None:  # a damaged item may be of this kind
+        items = (each for each in items if each.item is not None and each.item.attributes.get("k") != spared_kind)
+    for _ in delete_items(index, partition, (listed.sort for listed in items)):
+        pass
+
+
+def delete_items(index: Index, partition: str, sorts: Iterator[str]) -> Iterator[int]:
+    """Delete items of a partition in the order of ``sorts``. Yield the number of items after each commit."""
+    size = COMMIT_WRITES_MAX if index.joint_commits else 1  # joint deletes may cost twice as much each
+    while batch := [Delete(partition, sort) for sort in islice(sorts, size)]:
         index.commit(batch)
-    return deleted + len(batch)
+        yield len(batch)
 
 
 def sealed_segments(index: Index, prefix: str) -> Iterator[tuple[Segment, int]]:

@@ -11,6 +11,7 @@ import msgspec
 from stratalog.keys import MAINTENANCE_PARTITION
 from stratalog.limits import SCRUB_CLOCKS_SECONDS_MAX, SCRUB_PROOF_SECONDS_MAX
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import get_listed
 from stratalog.ports.index import Item, Put
 
 __all__ = ["ScrubRecord", "load_scrub_record", "save_scrub_record", "scrubbed_before_ms"]
@@ -47,7 +48,7 @@ class ScrubRecord(msgspec.Struct, array_like=True):
 
 def load_scrub_record(environment: Environment) -> ScrubRecord:
     """Return the record; an empty record if it does not exist or cannot be read. Raises Unavailable."""
-    item = environment.index.get(MAINTENANCE_PARTITION, SCRUB_SORT)
+    item = get_listed(environment.index, MAINTENANCE_PARTITION, SCRUB_SORT).item
     if item is None or item.attributes.get("f") != FORMAT:
         return ScrubRecord()
     try:

@@ -8,7 +8,7 @@ import msgspec
 
 from stratalog.codec import encode
 from stratalog.keys import number, parse_number, segments_partition
-from stratalog.log.bodies import BodyRef
+from stratalog.log.bodies import BodyRef, decode_body_ref
 from stratalog.ports.index import Attribute, Condition, Equals, Index, Item, Put
 from stratalog.ports.stored_attributes import Count, Packed, StoredVersion, Time, decode_attribute, read_attributes
 
@@ -50,14 +50,19 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     freed: bool = False
-    """Whether the segment's entries are deleted from the index."""
+    """Whether the segment's entries were deleted from the index after the mark."""
 
     base: int = 0
-    """A floor of the log in this segment, or just before its first version; 0 if no floor was recorded here.
+    """A floor of the log; 0 if this record has none.
 
-    A rise of the floor records it in the segment of the next version, except in the log's last segment. The deletion of
-    a log records the floor in the segment that contains it, also in the last segment.
+    If the floor rises to version n, the segment that contains n + 1 records n, unless this segment is the log's last.
+    If the log is deleted, the segment that contains its floor records the floor, even if this segment is the last.
     """
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether the segment's versions are forgotten: it is marked and not archived."""
+        return bool(self.marked_ms) and self.archive is None
 
 
 def segment_put(prefix: str, segment: Segment, condition: Condition) -> Put:
@@ -112,9 +117,6 @@ class StoredSegment(msgspec.Struct, frozen=True, gc=False):
     b: StoredVersion = 0
 
 
-_decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
-
-
 def segment_from_item(item: Item) -> Segment:
     """Return the segment that an index item stores. Raises Corrupt."""
     stored = read_attributes(item, StoredSegment, NOUN)
@@ -123,7 +125,7 @@ def segment_from_item(item: Item) -> Segment:
         created_ms=stored.c,
         revision=stored.r,
         last=stored.l,
-        archive=decode_attribute(item, "a", _decode_ref, NOUN) if "a" in item.attributes else None,
+        archive=decode_attribute(item, "a", decode_body_ref, NOUN) if "a" in item.attributes else None,
         marked_ms=stored.m,
         freed=bool(stored.d),
         base=stored.b,

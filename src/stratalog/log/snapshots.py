@@ -13,7 +13,7 @@ from stratalog.keys import number, parse_number, snapshots_partition
 from stratalog.limits import SNAPSHOT_BODY_BYTES_MAX
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
-from stratalog.log.names import NameRecord, name_check, require_name
+from stratalog.log.names import NameRecord, name_check, reread_name
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Check, Equals, Index, Item, Put, Write
 from stratalog.ports.stored_attributes import Hash, Time, read_attributes
 
@@ -111,7 +111,7 @@ def _floor_check(index: Index, record: NameRecord, version: int) -> Check:
 
     Raises VersionForgotten if the floor is above ``version``, NotFound if the log is deleted.
     """
-    newest = require_name(index, record.organisation, record.name, record.incarnation)
+    newest = reread_name(index, record)
     if newest.floor > version:
         raise VersionForgotten("the version is not kept", log=record.name, version=version, floor=newest.floor)
     return name_check(newest)

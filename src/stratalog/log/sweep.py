@@ -20,7 +20,6 @@ from stratalog.keys import (
     family_partition,
     segments_partition,
     snapshots_partition,
-    split_prefix,
     waiting_partition,
 )
 from stratalog.limits import UNKNOWN_OWNER_SECONDS_MAX
@@ -29,9 +28,9 @@ from stratalog.log.entries import END
 from stratalog.log.environment import Environment
 from stratalog.log.listed_items import list_items
 from stratalog.log.marks import free_time_reached, is_mark_ahead
-from stratalog.log.names import name_put, read_name
+from stratalog.log.names import name_put, read_name_of
 from stratalog.log.pins import listed_pins, lowest_pin, pin_delete
-from stratalog.log.retention import delete_items, forget_segment
+from stratalog.log.retention import delete_partition, forget_segment
 from stratalog.log.segments import list_segments
 from stratalog.ports.index import Delete, Equals, Item, Put, Write
 from stratalog.ports.stored_attributes import Time, read_attributes
@@ -116,8 +115,8 @@ def _list_again(environment: Environment, gone: Item, line: StoredDeletion) -> N
     index, now_ms = environment.index, environment.clock.wall_ms()
     listed = {**gone.attributes, "m": now_ms + _waits_ms(line)}
     writes: list[Write] = [Put(Item(gone.partition, gone.sort, listed), Equals("m", line.m))]
-    record = read_name(index, *split_prefix(gone.sort))
-    if record is not None and record.prefix == gone.sort and record.deleted_ms:
+    record = read_name_of(index, gone.sort)
+    if record is not None and record.deleted_ms:
         writes.append(name_put(msgspec.structs.replace(record, deleted_ms=now_ms, revision=record.revision + 1)))
     with suppress(ConditionFailed):  # another process has swept it, listed it again, or used the name again
         index.commit(writes)
@@ -134,9 +133,9 @@ def _sweep(environment: Environment, gone: Item, line: StoredDeletion) -> None:
     for segment in list_segments(environment.index, prefix):
         # Mark first: a reader during the sweep then reports forgotten versions, not a missing entry.
         forget_segment(environment, prefix, segment)
-        delete_items(environment.index, entries_partition(prefix, segment.first), spared_kind=END)
+        delete_partition(environment.index, entries_partition(prefix, segment.first), spared_kind=END)
     for partition_of in (segments_partition, snapshots_partition, checkpoints_partition, waiting_partition):
-        delete_items(environment.index, partition_of(prefix))
+        delete_partition(environment.index, partition_of(prefix))
     for ancestor, pin in pins:
         environment.index.commit([pin_delete(ancestor, pin)])
     environment.index.commit([Delete(family_partition(owner), prefix)])

@@ -1,4 +1,4 @@
-"""Background tasks: work outside the callers' threads, or inline if a test must count or observe it."""
+"""Background tasks: work in other threads, or in the caller's thread if the caller counts or observes the work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class Task(Protocol):
 
 
 class Tasks(Protocol):
-    """Runs background work. `BackgroundTasks` uses threads. A simulation uses its own actors."""
+    """Runs background work: `BackgroundTasks` in threads, `InlineTasks` in the caller's thread.
+
+    A simulation uses its own actors.
+    """
 
     def offer(self, work: Callable[[], None]) -> Task | None:
         """Begin ``work``, which must not raise. Return None if the work will not run, e.g. if too much work runs."""

@@ -1,4 +1,4 @@
-"""Usage: the storage of an organisation at the last measurement. The record is derived data, and may be deleted.
+"""Usage: the storage of an organisation at the last measurement. The stored result is derived data: it may be deleted.
 
 A measurement counts the whole storage again. No counter is kept: every commit would have to write the same counter.
 """
@@ -14,7 +14,9 @@ from stratalog.arguments import CheckedStruct
 from stratalog.errors import ConditionFailed, Corrupt
 from stratalog.keys import usage_partition
 from stratalog.limits import USAGE_CLOCKS_SECONDS_MAX
+from stratalog.log.listed_items import get_listed
 from stratalog.ports.index import Absent, Condition, Equals, Index, Item, LessThan, Put
+from stratalog.ports.stored_attributes import Count, Time, read_attributes
 
 __all__ = [
     "MEASURED_SORT",
@@ -36,7 +38,7 @@ MEASURED_SORT = "measured"
 class Amounts(msgspec.Struct, frozen=True, kw_only=True):
     """Amounts of storage. ``documents`` includes logs and forks. ``clients`` counts the clients of all documents.
 
-    ``stored_bytes`` are the bytes of blobs as stored and of index items as DynamoDB counts them.
+    ``stored_bytes`` are the bytes of blobs, compressed as they are stored, and of index items, as DynamoDB counts them.
     """
 
     stored_bytes: int = 0
@@ -78,7 +80,7 @@ class Quotas(CheckedStruct, frozen=True, kw_only=True):
 
 UNLIMITED = Quotas()
 QuotasOf = Callable[[str], Quotas]
-"""Returns the quotas of an organisation. Each write calls this function, so it must not block."""
+"""Returns the quotas of an organisation. Each write that needs quota calls this function, so it must not block."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,11 +93,24 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """The number of clients of the document that has the most clients."""
 
     unreadable: int = 0
-    """The number of documents whose clients could not be counted because of damage."""
+    """The number of damaged logs that were not counted, plus that of documents whose clients were not counted."""
+
+
+class StoredMeasurement(msgspec.Struct, frozen=True):
+    """The attributes of a stored measurement, without its format."""
+
+    c: Time
+    e: Time
+    stored_bytes: Count
+    documents: Count
+    records: Count
+    clients: Count
+    document_clients: Count
+    unreadable: Count
 
 
 def load_measurement(index: Index, organisation: str, *, consistent: bool = True) -> Measurement | None:
-    """Return the newest measurement; None without a readable measurement. Raises Unavailable."""
+    """Return the newest measurement; None if there is none, or if it is damaged. Raises Unavailable."""
     try:
         item = index.get(usage_partition(organisation), MEASURED_SORT, consistent=consistent)
         return None if item is None else _measurement(item)
@@ -106,18 +121,19 @@ def load_measurement(index: Index, organisation: str, *, consistent: bool = True
 def save_measurement(index: Index, organisation: str, measurement: Measurement) -> None:
     """Store the measurement, unless a stored measurement began at the same time or later. Raises the index's errors.
 
-    A stored measurement from a wrong clock is replaced: until its time, every other measurement would count as older.
-    If other processes store a measurement twice meanwhile, this measurement is dropped.
+    A measurement from a wrong clock is replaced even if it began later. Otherwise no measurement could be stored until
+    that time. If other processes store a measurement twice meanwhile, this measurement is dropped.
     """
     amounts: dict[str, Any] = msgspec.structs.asdict(measurement.amounts)
     others = {"c": measurement.began_ms, "e": measurement.ended_ms}
     others |= {"document_clients": measurement.document_clients, "unreadable": measurement.unreadable}
     put = Put(Item(usage_partition(organisation), MEASURED_SORT, {"f": FORMAT, **others, **amounts}))
     for _ in range(2):
-        before = index.get(put.item.partition, put.item.sort)
+        listed = get_listed(index, put.item.partition, put.item.sort)
+        before = listed.item
         began_ms = before.attributes.get("c") if before else None
         condition: Condition | None = Absent() if before is None else LessThan("c", measurement.began_ms)
-        if before is not None and not isinstance(began_ms, int):
+        if listed.fault or (before is not None and not isinstance(began_ms, int)):
             condition = None
         elif isinstance(began_ms, int) and is_from_wrong_clock(began_ms, measurement.ended_ms):
             condition = Equals("c", began_ms)
@@ -134,16 +150,14 @@ def is_from_wrong_clock(began_ms: int, now_ms: int) -> bool:
 
 
 def _measurement(item: Item) -> Measurement | None:
-    attributes: Any = item.attributes
-    if attributes.get("f") != FORMAT:
+    """Return the measurement in an item; None if the item has another format. Raises Corrupt."""
+    if item.attributes.get("f") != FORMAT:
         return None
-    try:
-        return Measurement(
-            began_ms=attributes["c"],
-            ended_ms=attributes["e"],
-            amounts=msgspec.convert({name: attributes[name] for name in Amounts.__struct_fields__}, Amounts),
-            document_clients=attributes["document_clients"],
-            unreadable=attributes["unreadable"],
-        )
-    except (KeyError, msgspec.ValidationError):
-        return None
+    stored = read_attributes(item, StoredMeasurement, "a measurement of usage")
+    return Measurement(
+        began_ms=stored.c,
+        ended_ms=stored.e,
+        amounts=Amounts(**{name: getattr(stored, name) for name in Amounts.__struct_fields__}),
+        document_clients=stored.document_clients,
+        unreadable=stored.unreadable,
+    )

@@ -13,9 +13,10 @@ from typing import Any, Literal
 import msgspec
 
 from stratalog.clock import Observation
-from stratalog.codec import encode, is_decimal, sha256
+from stratalog.codec import is_decimal
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, NotFound, StratalogError, Unsupported, VersionForgotten
-from stratalog.log.chain import body_digest, link
+from stratalog.log.callbacks import Report
+from stratalog.log.chain import digest_of, link
 from stratalog.log.entries import Entry
 from stratalog.log.head import Head
 from stratalog.log.log import Log
@@ -121,7 +122,7 @@ def verify_log(
     log: Log,
     upto: int | None = None,
     *,
-    progress: Callable[[int], None] | None = None,
+    progress: Report | None = None,
     visit: Callable[[Entry], None] = lambda entry: None,
 ) -> ChainReport:
     """Recompute a log's chain from the floor to ``upto`` or the head. Reads every entry there.
@@ -183,7 +184,7 @@ def check_chain(
     start: int,
     before: bytes,
     links: Callable[[], Iterable[Link | Damage]],
-    progress: Callable[[int], None] | None = None,
+    progress: Report | None = None,
 ) -> ChainReport:
     """Verify the versions after ``start``, whose hash is ``before``.
 
@@ -289,15 +290,14 @@ def _stored_hash(value: object) -> bytes:
 
 
 def link_of(entry: Entry) -> Link:
-    """Return the link of an entry. Its digest is computed from the events; a redacted entry has a stored digest."""
-    digest = entry.redacted or body_digest(entry.salt, sha256(encode(entry.events)))
+    """Return the link of an entry."""
     return Link(
         entry.version,
         entry.created_ms,
         entry.principal,
         entry.author,
         entry.write_id,
-        digest,
+        digest_of(entry),
         entry.hash,
         bool(entry.redacted),
     )

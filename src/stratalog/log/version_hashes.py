@@ -64,6 +64,6 @@ class VersionHashes:
             raise
 
     def _at_floor(self, version: int) -> bytes:
-        """Read the floor. Return its hash if ``version`` is the floor; ``b""`` if only the entry stores the hash."""
+        """Read the floor. Return its hash, or ``b""`` if ``version`` is not the floor or the floor stores no hash."""
         floor = self._read_floor()
         return floor.hash if version == floor.version else b""

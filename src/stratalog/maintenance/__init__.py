@@ -12,11 +12,13 @@ usage            measurement of an organisation's documents, records, clients an
 store_copy       the copy of a whole store into another store
 family_copy      the copy of the logs that share blobs
 mirror           copying of items and blobs between two stores
+copied_references  the blobs that copied items refer to, and the search for lost ones
 verification     recomputation of the hash chains of logs and records
 scrub            reading of every blob, some of them in each pass
 inspection       reading and comparison of everything that a history refers to
 repair           restoration of damaged objects from intact ones
-damage           the report of one damaged object; the kinds of items, and the attributes that each kind has
+damage           the report of one damaged object, and the kinds of objects
+shapes           the attributes that each kind of item has
 checked_items    reads that continue after a damaged item
 recording_ports  read-only ports that record damage
 log_check        the check of one log: its entries and its other items

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 from stratalog.errors import Corrupt
 from stratalog.log.directory import list_lines
-from stratalog.log.listed_items import ListedItem, list_items
-from stratalog.maintenance.damage import shape_fault
+from stratalog.log.listed_items import ListedItem, get_listed, list_items
+from stratalog.maintenance.shapes import shape_fault
 from stratalog.ports.index import Index
 
-__all__ = ["get_checked", "get_listed", "has_damaged_key", "list_checked", "listed_ids"]
+__all__ = ["get_checked", "has_damaged_key", "list_checked", "listed_ids"]
 
 
 def list_checked(
@@ -21,16 +21,8 @@ def list_checked(
 
 
 def get_checked(index: Index, partition: str, sort: str) -> ListedItem:
-    """Return one item; None if it is damaged, with the fault, or missing, without a fault."""
+    """Return one item as `get_listed` does. An item with a `shape_fault` is None too."""
     return _checked(get_listed(index, partition, sort))
-
-
-def get_listed(index: Index, partition: str, sort: str) -> ListedItem:
-    """Return one item; None if it cannot be decoded, with the fault, or missing, without a fault."""
-    try:
-        return ListedItem(sort, index.get(partition, sort))
-    except Corrupt as exc:
-        return ListedItem(sort, None, exc.message)
 
 
 def has_damaged_key(index: Index, partition: str) -> bool:

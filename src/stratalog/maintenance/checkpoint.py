@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 from urllib.parse import quote, unquote
 
@@ -16,6 +16,7 @@ import msgspec
 
 from stratalog.codec import is_decimal
 from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
+from stratalog.log.callbacks import Report
 from stratalog.log.chain import genesis
 from stratalog.log.verification import DAMAGE_ERRORS, INTACT_ERRORS, ChainReport
 from stratalog.maintenance.verification import (
@@ -157,7 +158,7 @@ def prove_descent(
     store: Store,
     checkpoint: Checkpoint,
     history: HistoryName | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Report | None = None,
 ) -> Descent:
     """Verify a history and compare its hash at the checkpoint's version with the checkpoint.
 

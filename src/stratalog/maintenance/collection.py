@@ -28,7 +28,7 @@ from stratalog.limits import (
     OBSERVATION_SECONDS_MAX,
     UNKNOWN_OWNER_SECONDS_MAX,
 )
-from stratalog.log.callbacks import Stop, never
+from stratalog.log.callbacks import Report, Stop, never, quiet
 from stratalog.log.directory import LOGS, list_ids
 from stratalog.log.environment import Environment
 from stratalog.log.names import read_name
@@ -96,10 +96,6 @@ class CollectionReport(msgspec.Struct, frozen=True):
         return self.retained + self.young + self.changed + len(self.garbage)
 
 
-def _unheard(blobs: int) -> None:
-    """Discard a progress report."""
-
-
 def owners(environment: Environment, organisation: str) -> Iterator[str]:
     """Yield the owner of the blobs of each live log of an organisation, each owner once."""
     seen: set[str] = set()
@@ -118,7 +114,7 @@ def collect_family(
     Raises Corrupt, NotFound, Invalid or LimitExceeded if the references cannot be read: nothing of the present batch is
     deleted. An example is a log whose snapshots have an unknown model: the collector cannot find their references.
     """
-    return _Collection(environment, owner, dry_run, stop, _unheard, is_strict=True).run()
+    return _Collection(environment, owner, dry_run, stop, quiet, is_strict=True).run()
 
 
 def collect(
@@ -127,7 +123,7 @@ def collect(
     *,
     dry_run: bool = False,
     stop: Stop = never,
-    report: Callable[[int], None] = _unheard,
+    report: Report = quiet,
     queue: Callable[[], Queue] | None = None,
 ) -> CollectionReport:
     """Delete the blobs under ``scope`` that nothing refers to. ``scope`` is an escaped organisation or an owner.
@@ -156,7 +152,7 @@ class _Collection:
         scope: str,
         dry_run: bool,
         stop: Stop,
-        report: Callable[[int], None],
+        report: Report,
         queue: Callable[[], Queue] | None = None,
         *,
         is_strict: bool = False,
@@ -204,7 +200,7 @@ class _Collection:
         return True
 
     def _list(self, work: CollectionProgress, stat: BlobStat, now_ms: int) -> None:
-        if not _is_old(now_ms, stat.modified_ms):
+        if now_ms - stat.modified_ms <= OLD_SECONDS * 1000:  # a commit in flight may refer to the blob
             work.young += 1
         elif not _is_ours(work.owner, stat.key):
             work.retained += 1
@@ -361,11 +357,6 @@ class _Collection:
             failures=tuple(self._failures),
             is_finished=is_finished,
         )
-
-
-def _is_old(now_ms: int, modified_ms: int) -> bool:
-    """Return whether the blob is so old that no commit in flight can refer to it."""
-    return now_ms - modified_ms > (OBSERVATION_SECONDS_MAX + GRACE_SECONDS) * 1000
 
 
 def _owner_of(key: str) -> str:

@@ -13,8 +13,8 @@ from stratalog.log.bodies import BodyRef, blob_addresses
 from stratalog.log.directory import LOGS, RECORDS, line_partition, list_lines
 from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.maintenance.checked_items import get_checked, has_damaged_key, list_checked
-from stratalog.maintenance.damage import shape_fault
 from stratalog.maintenance.mirror import Fail, raise_failure
+from stratalog.maintenance.shapes import shape_fault
 from stratalog.ports.index import required
 from stratalog.records import Records
 from stratalog.records.content import body_prefix
@@ -103,6 +103,8 @@ def _check_log(
         ours = open_log(source, organisation, name)
         head = ours.head().version
         samples = _samples(source, ours)
+    except NotFound as exc:
+        raise Conflict(MOVED, organisation=organisation, log=name) from exc
     except Corrupt as exc:
         return fail(f"{organisation}/{name}", exc)
     theirs = open_log(target, organisation, name)

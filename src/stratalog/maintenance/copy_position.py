@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sized
+from contextlib import suppress
 
 import msgspec
 
+from stratalog.errors import Corrupt
 from stratalog.keys import COPY_PARTITION
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import get_listed
 from stratalog.ports.index import Delete, Item, Put, required
 
 __all__ = ["Position", "SavedPosition", "forget_position"]
@@ -32,13 +35,15 @@ class SavedPosition:
     """
 
     def __init__(self, target: Environment, damages: Sized) -> None:
-        item = target.index.get(COPY_PARTITION, STATE_SORT)
+        listed = get_listed(target.index, COPY_PARTITION, STATE_SORT)
         self._target = target
         self._damages = damages
-        self.is_resumed = item is not None
+        self.is_resumed = listed.item is not None or bool(listed.fault)
         """Whether an earlier run was interrupted or found damaged blobs."""
 
-        self.start = Position(*(required(item, name) for name in "osi")) if item is not None else Position()
+        self.start = Position()
+        with suppress(Corrupt):  # a damaged position: compare all objects
+            self.start = Position(*(required(listed.item, name) for name in "osi")) if listed.item else Position()
 
     @property
     def is_damaged(self) -> bool:

@@ -10,11 +10,10 @@ from stratalog.documents.rebuild import BaseContradicted, Rebuild
 from stratalog.documents.snapshots import roots_of, tree_roots
 from stratalog.documents.values import Values, as_reference
 from stratalog.errors import Corrupt, NotFound, Redacted, VersionForgotten
-from stratalog.keys import number, snapshots_partition
 from stratalog.limits import COLLECT_CHUNKS_SEEN_MAX
 from stratalog.log import Entry, Environment, Log
 from stratalog.log.snapshots import Snapshot, list_snapshots
-from stratalog.maintenance.damage import DamageList, Fault, blob_kind, entry_key, item_key
+from stratalog.maintenance.damage import DamageList, blob_kind, entry_key, snapshot_key
 from stratalog.maintenance.marks import stored_values
 from stratalog.maintenance.recording_ports import RecordingBlobs
 from stratalog.ports.read_back import BlobReading
@@ -75,8 +74,7 @@ class DocumentCheck:
         for stored in stored_values(entry.events, entry.version):
             for reading in self._values.read_back(stored):
                 if reading.damage is not None and reading.key:
-                    fault: Fault = "missing" if reading.damage.is_missing else "damaged"
-                    self._damages.add(blob_kind(reading.key), reading.key, fault, reading.damage.reason)
+                    self._damages.add_blob(blob_kind(reading.key), reading.key, reading.damage)
 
     def run(self, upto: int | None, start: int, last: int) -> None:
         """Rebuild the state up to ``last``. Compare and read back each snapshot up to ``upto`` (by default all).
@@ -101,7 +99,7 @@ class DocumentCheck:
         except Redacted:
             return None
         except (Corrupt, NotFound, VersionForgotten) as exc:
-            key = item_key(snapshots_partition(self._log.record.prefix), number(start))
+            key = snapshot_key(self._log.record.prefix, start)
             self._damages.add("snapshot", key, "missing", f"the base has no readable state: {exc}", at=(start, start))
             return None
 
@@ -111,7 +109,7 @@ class DocumentCheck:
             rebuild.advance(version)
         except BaseContradicted as exc:
             # The hash chain covers the entry but not the base, so the damage is in the base.
-            key = item_key(snapshots_partition(self._log.record.prefix), number(self._start))
+            key = snapshot_key(self._log.record.prefix, self._start)
             self._damages.add("snapshot", key, "contradicts", str(exc), at=(self._start, self._start))
             return False
         except (Corrupt, NotFound) as exc:
@@ -131,11 +129,11 @@ class DocumentCheck:
             rebuild.compare(snapshot)
             self.snapshots += 1
         except (Corrupt, NotFound) as exc:
-            key = item_key(snapshots_partition(snapshot.prefix), number(snapshot.version))
+            key = snapshot_key(snapshot.prefix, snapshot.version)
             at = snapshot.version, snapshot.version
             self._damages.add("snapshot", key, "contradicts", str(exc), derivable=has_state, at=at)
             if has_state and rebuild.compared == 0 and self._start > self._log.first:
-                base = item_key(snapshots_partition(snapshot.prefix), number(self._start))
+                base = snapshot_key(snapshot.prefix, self._start)
                 reason = "the state rebuilt from it differs from the snapshots after it"
                 self._damages.add("snapshot", base, "contradicts", reason, at=(self._start, self._start))
         # Continue even without a state (as after a redacted version): the next snapshot gives one.
@@ -146,14 +144,13 @@ class DocumentCheck:
         self._damages.first = self._damages.last = snapshot.version
         if len(self._seen) > COLLECT_CHUNKS_SEEN_MAX:
             self._seen.clear()
-        key = item_key(snapshots_partition(snapshot.prefix), number(snapshot.version))
+        key = snapshot_key(snapshot.prefix, snapshot.version)
         try:
             for reading in read_state_back(self._stored, self._values, roots_of(snapshot), seen=self._seen):
-                for damage in reading.damages:
+                if (damage := reading.damage) is not None:
                     # `RecordingBlobs` has recorded unreadable blobs. A readable chunk can still contradict its parent.
                     kind = blob_kind(damage.key) if damage.key else "snapshot"
-                    fault: Fault = "missing" if damage.is_missing else "damaged"
-                    self._damages.add(kind, damage.key or key, fault, damage.reason)
+                    self._damages.add_blob(kind, damage.key or key, damage)
         except Corrupt as exc:
             self._damages.add("snapshot", key, "damaged", str(exc))
         self._damages.first = self._damages.last = 0

@@ -7,7 +7,7 @@ puts the keys and values of an exported state into a document.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 import msgspec
@@ -19,6 +19,7 @@ from stratalog.documents.commits import COMMIT, Commit, PatchRow, Recorded, read
 from stratalog.documents.history import reading_entry
 from stratalog.errors import Conflict, Invalid
 from stratalog.log import Entry
+from stratalog.log.callbacks import Report
 from stratalog.protocol.keys import check_key
 from stratalog.protocol.messages import Mutation, check_payload
 from stratalog.protocol.readable import from_json, to_plain
@@ -27,7 +28,6 @@ __all__ = [
     "FORMAT",
     "FORMAT_VERSION",
     "Exchanged",
-    "Progress",
     "export_document",
     "export_state",
     "import_state",
@@ -40,8 +40,6 @@ BATCH_MUTATIONS = 500
 BATCH_BYTES = 4 * 1024 * 1024
 IMPORT_CLIENT = "import"
 
-Progress = Callable[[int], None]
-
 
 class Exchanged(msgspec.Struct, frozen=True):
     """The result of an export: its last version, its number of lines, and the digest of that version's content."""
@@ -51,7 +49,7 @@ class Exchanged(msgspec.Struct, frozen=True):
     digest: str
 
 
-def export_document(document: Document, file: BinaryIO, progress: Progress | None = None) -> Exchanged:
+def export_document(document: Document, file: BinaryIO, progress: Report | None = None) -> Exchanged:
     """Write every version of ``document`` up to its present head. Raises Invalid if history was forgotten.
 
     ``progress`` is called with the number of versions written since its last call.
@@ -98,7 +96,7 @@ def is_export(file: BinaryIO) -> bool:
     return b'"format"' in first and isinstance(line := from_json(first), dict) and "format" in line
 
 
-def import_state(document: Document, file: BinaryIO, progress: Progress | None = None) -> int:
+def import_state(document: Document, file: BinaryIO, progress: Report | None = None) -> int:
     """Put the keys and values of a file of lines ``{"key", "value"}`` into a document, and return the number of lines.
 
     All lines are checked before the first line is put. A batch of puts ends at `BATCH_MUTATIONS` puts, or after the
@@ -207,6 +205,6 @@ def _batches(pairs: Iterable[tuple[dict[str, Any], int]]) -> Iterator[list[Mutat
         yield batch
 
 
-def _report(progress: Progress | None, count: int) -> None:
+def _report(progress: Report | None, count: int) -> None:
     if progress:
         progress(count)

@@ -25,11 +25,12 @@ from stratalog.documents.values import Values
 from stratalog.errors import Corrupt, Invalid, OutcomeUnknown, StratalogError, Unsupported
 from stratalog.log import Environment, Event, Log, create_log
 from stratalog.log.blob_batch import BlobBatch
+from stratalog.log.callbacks import Report
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import LOGS, directory_put, name_line_put
 from stratalog.log.lifecycle import delete_log, fork_log
-from stratalog.log.names import name_put, require_name
-from stratalog.maintenance.document_export import FORMAT, FORMAT_VERSION, Progress
+from stratalog.log.names import name_put, reread_name
+from stratalog.maintenance.document_export import FORMAT, FORMAT_VERSION
 from stratalog.maintenance.replayed_clock import ReplayedClock
 from stratalog.protocol.messages import Mutation, check_payload
 from stratalog.protocol.readable import from_plain
@@ -41,7 +42,7 @@ UNFINISHED = "import"
 
 
 def import_document(
-    store: Store, organisation: str, name: str, file: BinaryIO, progress: Progress | None = None
+    store: Store, organisation: str, name: str, file: BinaryIO, progress: Report | None = None
 ) -> Document:
     """Create a document from an export, with the same versions, mutations, outcomes, authors, times and content.
 
@@ -69,7 +70,7 @@ def _import(
     name: str,
     header: _Header,
     file: BinaryIO,
-    progress: Progress | None,
+    progress: Report | None,
     *,
     same_origin: bool = True,
 ) -> None:
@@ -219,7 +220,7 @@ class _Import:
         self._same_origin = same_origin
         self._made: list[Log] = []
 
-    def run(self, header: _Header, file: BinaryIO, progress: Progress | None) -> None:
+    def run(self, header: _Header, file: BinaryIO, progress: Report | None) -> None:
         boundaries = [*header.forked_at, None]
         self._clock.say(min(header.created_ms, _first_ms(file, header.created_ms)))
         log = self._remember(
@@ -287,14 +288,14 @@ class _Import:
         if self._same_origin and written.hash != entry.hash:
             raise _AnotherBody(entry.version)
         state = state.after([written])
-        if is_snapshot_due(document.log, state.version, state.snapshot_version):
+        if is_snapshot_due(document.log, state.version, state.snapshot_version, state.changes):
             return take_snapshot(document.log, state)
         return state
 
     def _publish(self, log: Log) -> None:
         """Turn the finished log into a document in one commit, then delete its ancestors, whose entries it pins."""
         self._clock.say(None)
-        record = require_name(self._environment.index, log.record.organisation, log.record.name, log.record.incarnation)
+        record = reread_name(self._environment.index, log.record)
         done = msgspec.structs.replace(record, kind="document", revision=record.revision + 1)
         lines = [
             directory_put(record.organisation, LOGS, record.name, "document", record.created_ms),
@@ -302,8 +303,7 @@ class _Import:
         ]
 
         def landed() -> bool:
-            current = require_name(self._environment.index, record.organisation, record.name, record.incarnation)
-            return current.kind == "document"
+            return reread_name(self._environment.index, record).kind == "document"
 
         # From here on the log may be a document that others write to, so `discard` must not delete it.
         self._made.remove(log)

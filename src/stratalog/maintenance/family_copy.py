@@ -7,7 +7,7 @@ writer in the target could put other entries in place of the damaged ones. Forks
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -32,9 +32,11 @@ from stratalog.log.family_members import depth_of, member_put, minimal_depths
 from stratalog.log.head import find_head
 from stratalog.log.lifecycle import deleted_line
 from stratalog.log.listed_items import ListedItem, list_items
-from stratalog.log.names import NameRecord, read_name
-from stratalog.maintenance.damage import item_key, shape_fault
+from stratalog.log.names import NameRecord, read_name, read_name_of
+from stratalog.maintenance.copied_references import CopiedReferences
+from stratalog.maintenance.damage import item_key
 from stratalog.maintenance.mirror import Fail, Mirror, last_item
+from stratalog.maintenance.shapes import shape_fault
 from stratalog.ports.index import Item, required
 
 __all__ = ["FamilyCopy", "continues", "other", "require_sound", "succeeds"]
@@ -129,13 +131,17 @@ class FamilyCopy:
             self._mirror.put(line.partition, line.sort, line)
 
     def _copy_logs(self, owner: str, members: list[ListedItem], logs: list[_Log]) -> None:
+        references = CopiedReferences(self._mirror, owner, self._fail)
         try:
-            self._mirror.blobs(f"{owner}/")
+            if self._is_resumed:
+                references.read_target()
+            self._mirror.blobs(f"{owner}/", copied=references.copied)
         except Corrupt as exc:  # the list of the blobs is damaged: no item may refer to a blob that is not there
             for log in logs:
                 self.leave_out(log.organisation, log.name, exc)
             return
-        complete = [log for log in logs if self._copy_log(log)]
+        complete = [log for log in logs if self._copy_log(log, references)]
+        references.end()
         self._mirror.items(family_partition(owner), members)
         for log in complete:
             self._publish(log)
@@ -164,8 +170,8 @@ class FamilyCopy:
         if not member.fault:
             return member
         with suppress(Corrupt):
-            record = read_name(self._source, *split_prefix(member.sort))
-            if record is not None and record.prefix == member.sort:
+            record = read_name_of(self._source, member.sort)
+            if record is not None:
                 depth = dict(minimal_depths(record))[member.sort]
                 return ListedItem(member.sort, member_put(owner, member.sort, depth).item)
         return member
@@ -199,13 +205,13 @@ class FamilyCopy:
         """Return whether the record of the current segment is not in ``segments``, although the log is not deleted."""
         if segments[-1:] and segments[-1].sort >= number(segment):
             return False
-        record = read_name(self._source, *split_prefix(prefix))
-        return record is not None and record.prefix == prefix and not record.deleted_ms
+        record = read_name_of(self._source, prefix)
+        return record is not None and not record.deleted_ms
 
-    def _copy_log(self, log: _Log) -> bool:
+    def _copy_log(self, log: _Log, references: CopiedReferences) -> bool:
         """Copy a log except its name. Return whether its name may be copied too."""
         try:
-            self._copy_items(log)
+            self._copy_items(log, references)
         except Corrupt as exc:
             self.leave_out(log.organisation, log.name, exc)
             return False
@@ -213,7 +219,7 @@ class FamilyCopy:
             self.leave_out(log.organisation, log.name, log.error)
         return log.error is None
 
-    def _copy_items(self, log: _Log) -> None:
+    def _copy_items(self, log: _Log, references: CopiedReferences) -> None:
         standing = {item.sort: item for item in self._target.query(segments_partition(log.prefix))}
         self._refuse_other_log(log, standing)
         for segment in log.segments:
@@ -227,17 +233,26 @@ class FamilyCopy:
                 or standing.get(segment.sort) != segment.item
                 or not self._mirror.is_complete(partition, before)
             ):
-                self._mirror.items(partition, before=before)
+                self._copy_references(partition, self._mirror.read(partition, before=before), references, before)
         damaged = next((segment for segment in log.segments if segment.position is not None), None)
         for sort in standing.keys() - {segment.sort for segment in log.segments} if damaged is None else ():
             self._mirror.items(entries_partition(log.prefix, parse_number(sort)), ())  # the source forgot this segment
         self._check_still(log)
-        self._mirror.items(snapshots_partition(log.prefix), log.snapshots)
-        self._mirror.items(segments_partition(log.prefix), log.segments)
+        self._copy_references(snapshots_partition(log.prefix), log.snapshots, references)
+        self._copy_references(segments_partition(log.prefix), log.segments, references)
         self._mirror.items(forks_partition(log.prefix))
         self._mirror.items(checkpoints_partition(log.prefix))
         if damaged is not None:  # its first version is unknown, so the copy lacks its entries
             raise Corrupt(damaged.fault, partition=segments_partition(log.prefix), sort=damaged.sort)
+
+    def _copy_references(
+        self, partition: str, items: Iterable[ListedItem], references: CopiedReferences, before: str | None = None
+    ) -> None:
+        """Mirror items that refer to blobs, and note the references of those that are new; of all in a resumed copy."""
+        if self._is_resumed:
+            self._mirror.items(partition, references.listed(items), before=before)
+        else:
+            self._mirror.items(partition, items, before=before, ahead=references.written)
 
     def _check_still(self, log: _Log) -> None:
         freed = {item.sort for item in list_items(self._source, segments_partition(log.prefix)) if _is_freed(item)}

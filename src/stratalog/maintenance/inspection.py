@@ -15,15 +15,16 @@ from stratalog.errors import Closed, Corrupt, NotFound, OutcomeUnknown, Unavaila
 from stratalog.keys import NAME_SORT, name_partition
 from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log import Environment, Log, open_log
-from stratalog.log.directory import LOGS, RECORDS, is_listed, list_directory, list_lines, list_organisations
+from stratalog.log.callbacks import Report
+from stratalog.log.directory import LOGS, is_listed, list_directory, list_lines, list_organisations
 from stratalog.log.verification import ChainReport
 from stratalog.maintenance.damage import DamageList, StoredDamage, item_key
 from stratalog.maintenance.document_check import DocumentCheck
 from stratalog.maintenance.log_check import LogCheck
 from stratalog.maintenance.record_check import check_record
 from stratalog.maintenance.recording_ports import RecordingBlobs, RecordingIndex, ScratchFirst
-from stratalog.maintenance.store_check import Owner, blob_owners, check_organisation, check_queue, unlisted
-from stratalog.maintenance.verification import HistoryKind, HistoryName, check_history_upto, live_prefix
+from stratalog.maintenance.store_check import blob_owners, check_organisation, check_queue, unlisted
+from stratalog.maintenance.verification import SHELVES, HistoryName, check_history_upto, has_line, live_prefix
 from stratalog.ports.scratch import Scratch
 from stratalog.records.versions import Name
 from stratalog.store import Store
@@ -31,7 +32,6 @@ from stratalog.store import Store
 __all__ = ["HistoryInspection", "inspect_history", "inspect_store", "inspected_histories", "look"]
 
 LOOKS_MAX = 4
-Progress = Callable[[int], None]
 
 
 class HistoryInspection(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class HistoryInspection(msgspec.Struct, frozen=True):
 
 
 def inspect_history(
-    store: Store, history: HistoryName, upto: int | None = None, progress: Progress | None = None
+    store: Store, history: HistoryName, upto: int | None = None, progress: Report | None = None
 ) -> HistoryInspection:
     """Read one history, whole or up to a version, and return its damages.
 
@@ -97,22 +97,14 @@ def inspected_histories(store: Store) -> Iterator[HistoryName]:
     `blob_owners` does not find an unlisted record with a shortened key, nor an unlisted fork.
     """
     with _recording(store, DamageList()) as (environment, _):
-        index = environment.index
-        shelves: tuple[tuple[HistoryKind, str], ...] = (("log", LOGS), ("record", RECORDS))
-        for organisation in list_organisations(index):
-            for kind, shelf in shelves:
+        for organisation in list_organisations(environment.index):
+            for kind, shelf in SHELVES.items():
                 for line in list_lines(store.environment.index, organisation, shelf):
                     if line.position is None:
                         yield HistoryName(kind, organisation, line.sort)
         for owner in blob_owners(environment):
-            if unlisted(environment, owner) and not _has_line(store, owner):
-                yield HistoryName("record" if owner.kind == "record" else "log", owner.organisation, owner.id)
-
-
-def _has_line(store: Store, owner: Owner) -> bool:
-    """Return whether the directory lists the owner of blobs, also by a damaged line."""
-    shelf = RECORDS if owner.kind == "record" else LOGS
-    return is_listed(store.environment.index, owner.organisation, shelf, owner.id)
+            if unlisted(environment, owner) and not has_line(store, owner):
+                yield owner
 
 
 def _in_both(first: tuple[StoredDamage, ...], second: tuple[StoredDamage, ...]) -> tuple[StoredDamage, ...]:
@@ -136,7 +128,7 @@ def look(
     store: Store,
     history: HistoryName,
     upto: int | None = None,
-    progress: Progress | None = None,
+    progress: Report | None = None,
     then: Callable[[Environment, RecordingBlobs], None] = lambda environment, building: None,
 ) -> HistoryInspection:
     """Read a history once and return its damages, including those that a concurrent write caused.
@@ -192,7 +184,7 @@ def _inspect(
     building: RecordingBlobs,
     history: HistoryName,
     upto: int | None,
-    progress: Progress | None,
+    progress: Report | None,
     damages: DamageList,
 ) -> HistoryInspection:
     if history.kind == "record":
@@ -219,7 +211,7 @@ def _inspect_log(
     history: HistoryName,
     log: Log,
     upto: int | None,
-    progress: Progress | None,
+    progress: Report | None,
     damages: DamageList,
 ) -> HistoryInspection:
     check = LogCheck(environment, log, damages, upto)
@@ -241,7 +233,7 @@ def _look_around(store: Store) -> tuple[StoredDamage, ...]:
         listed = set(list_organisations(environment.index))
         for organisation in sorted(listed | {owner.organisation for owner in blob_owners(environment)}):
             check_organisation(environment, organisation, damages)
-            for shelf in (LOGS, RECORDS):
+            for shelf in SHELVES.values():
                 for _listing in list_directory(environment.index, organisation, shelf):
                     pass
         check_queue(environment, store.queue, damages)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from stratalog.errors import Corrupt, NotFound
 from stratalog.keys import (
@@ -18,22 +17,22 @@ from stratalog.keys import (
     names_partition,
     number,
     parse_number,
-    segments_partition,
     snapshots_partition,
-    unescape,
+    split_prefix,
 )
 from stratalog.log import Entry, Environment, Log
 from stratalog.log.app_snapshots import ADDRESS_BYTES, manifest_of, read_app_snapshot_back
 from stratalog.log.archive import open_archive
+from stratalog.log.callbacks import Report
 from stratalog.log.directory import LOGS
 from stratalog.log.entries import SEAL
 from stratalog.log.family_members import depth_of
-from stratalog.log.names import read_name
+from stratalog.log.names import read_name, read_name_of
 from stratalog.log.pins import Pin, pin_of
 from stratalog.log.segments import Segment, list_segments, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots
-from stratalog.log.verification import ChainReport, Finding, verify_log
-from stratalog.maintenance.damage import DamageList, damaged_ranges, entry_key, item_key
+from stratalog.log.verification import ChainReport, verify_log
+from stratalog.maintenance.damage import DamageList, entry_key, item_key, segment_key, snapshot_key
 from stratalog.ports.index import Item
 
 __all__ = ["LogCheck"]
@@ -59,9 +58,7 @@ class LogCheck:
         self.hashes: dict[int, bytes] = {}
         """The hash stored in the entry of each version that another item names; empty until the entry is read."""
 
-    def run(
-        self, progress: Callable[[int], None] | None, visit: Callable[[Entry], None] = lambda entry: None
-    ) -> ChainReport:
+    def run(self, progress: Report | None, visit: Callable[[Entry], None] = lambda entry: None) -> ChainReport:
         """Check all but snapshot bodies and document state. Call ``visit`` with each entry.
 
         Raises NotFound, Unavailable.
@@ -71,7 +68,7 @@ class LogCheck:
         self._damages.first = self._damages.last = 0
         self.hashes[report.start] = self.log.hash_at(report.start)
         for finding in report.findings:
-            self._add_finding(finding)
+            self._damages.add_finding(finding, "entry", "entry body", self._entry_key)
         if any(finding.version == report.start + 1 for finding in report.findings):
             self._doubt_name("its floor or lineage does not lead to the first kept entry")
         segments = list(list_segments(self._index, self.record.prefix))
@@ -79,7 +76,7 @@ class LogCheck:
         for finding in report.findings:
             for first in firsts:
                 if finding.kind == "missing" and not finding.key and finding.version <= first <= finding.last:
-                    key = item_key(segments_partition(self.record.prefix), number(first))
+                    key = segment_key(self.record.prefix, first)
                     self._damages.add("segment record", key, "contradicts", "it begins at an entry that does not exist")
         self._check_name(segments)
         if not self.record.redacted and any(version > self.log.first for version in report.redacted):
@@ -96,16 +93,15 @@ class LogCheck:
             self._damages.first = self._damages.last = snapshot.version
             if not _is_sound(snapshot):
                 reason = "it is not a list of the parts of an app snapshot"
-                self._damages.add("snapshot", self._snapshot_key(snapshot.version), "damaged", reason)
+                self._damages.add("snapshot", snapshot_key(snapshot.prefix, snapshot.version), "damaged", reason)
                 continue
             for reading in read_app_snapshot_back(self._environment.blobs, self.record.owner, snapshot):
                 if reading.damage is not None and (reading.damage.is_missing or not reading.key):
                     reason = "a part that it names does not exist"
-                    self._damages.add("snapshot", self._snapshot_key(snapshot.version), "contradicts", reason)
+                    self._damages.add(
+                        "snapshot", snapshot_key(snapshot.prefix, snapshot.version), "contradicts", reason
+                    )
         self._damages.first = self._damages.last = 0
-
-    def _snapshot_key(self, version: int) -> str:
-        return item_key(snapshots_partition(self.record.prefix), number(version))
 
     def _named_versions(self) -> Iterator[int]:
         yield self.record.segment - 1
@@ -126,18 +122,6 @@ class LogCheck:
 
         return visit_entry
 
-    def _add_finding(self, finding: Finding) -> None:
-        at = finding.version, finding.last
-        if finding.key:
-            self._damages.add("entry body", finding.key, "missing", finding.reason, at=at)
-            if finding.kind == "missing":
-                reason = "a body that it names does not exist"
-                self._damages.add("entry", self._entry_key(finding.version), "contradicts", reason, at=at)
-            return
-        fault: Any = {"altered": "damaged", "missing": "missing"}.get(finding.kind, "contradicts")
-        for at in damaged_ranges(finding.version, finding.last):
-            self._damages.add("entry", self._entry_key(at[0]), fault, finding.reason, at=at)
-
     def _entry_key(self, version: int) -> str:
         return entry_key(self._index, self.record, version)
 
@@ -149,7 +133,7 @@ class LogCheck:
     def _check_name(self, segments: list[Segment]) -> None:
         record, own = self.record, self.log.first + 1
         if not any(segment.first == record.segment for segment in segments):
-            missing = item_key(segments_partition(record.prefix), number(record.segment))
+            missing = segment_key(record.prefix, record.segment)
             self._damages.add("segment record", missing, "missing", "the name record names a segment without a record")
             self._doubt_name("the segment that it names has no record")
         elif segments[-1].first != record.segment and not self._rolled_over():
@@ -189,28 +173,36 @@ class LogCheck:
         if segments and segments[0].first > floor + 1:
             self._miss_segment(self.log.first + 1)
         for segment, following in zip(segments, [*segments[1:], None], strict=True):
-            key = item_key(segments_partition(self.record.prefix), number(segment.first))
+            key = segment_key(self.record.prefix, segment.first)
             if segment.last and following is not None and segment.last != following.first - 1:
                 self._damages.add("segment record", key, "contradicts", "it does not end where the next segment begins")
                 if segment.first <= segment.last < following.first:
                     self._miss_segment(segment.last + 1)
             if bool(segment.marked_ms) != bool(segment.last) or 0 < segment.last < segment.first:
                 self._damages.add("segment record", key, "contradicts", "its mark contradicts its last version")
-            is_forgotten = segment.marked_ms and segment.archive is None
-            if is_forgotten and (following is None or following.first - 1 > self.record.floor):
+            is_retained = following is None or following.first - 1 > self.record.floor
+            if segment.is_forgotten and is_retained:
                 self._damages.add("segment record", key, "contradicts", "it is marked as forgotten above the floor")
             # A segment at or below the floor may still name the base of an earlier floor, until it is forgotten.
-            is_retained = following is None or following.first - 1 > self.record.floor
             if segment.base and is_retained and segment.base != self.record.floor:
                 self._damages.add("segment record", key, "contradicts", "its base is not the floor")
             self._check_begin(segment, key, segment is segments[0])
+            if is_retained and segment.first <= self.record.floor:
+                self._check_forgotten(segment)
             if following is not None:
                 self._check_seal(segment, following)
             if segment.archive is not None:
                 self._check_archive(segment)
 
+    def _check_forgotten(self, segment: Segment) -> None:
+        """Check that the forgotten entries of a segment with kept entries can be decoded: a backup copies them too."""
+        for _ in self._index.query(
+            entries_partition(self.record.prefix, segment.first), before=number(self.record.floor + 1)
+        ):
+            pass
+
     def _miss_segment(self, first: int) -> None:
-        key = item_key(segments_partition(self.record.prefix), number(first))
+        key = segment_key(self.record.prefix, first)
         self._damages.add("segment record", key, "missing", "a segment has no record")
 
     def _check_begin(self, segment: Segment, key: str, is_first: bool) -> None:
@@ -245,7 +237,7 @@ class LogCheck:
                 self._damages.add("seal", key, "missing", "a segment ends without a seal", derivable=True)
         elif seal.attributes["c"] != following.created_ms:
             self._damages.add("seal", key, "contradicts", "its time is not the next segment's time", derivable=True)
-            self._doubt_begin(item_key(segments_partition(self.record.prefix), number(following.first)))
+            self._doubt_begin(segment_key(self.record.prefix, following.first))
 
     def _check_archive(self, segment: Segment) -> None:
         """Read the archive itself. Instead of a damaged archive, other readers use the entries until they are freed."""
@@ -256,7 +248,7 @@ class LogCheck:
             items = open_archive(self._environment, record.prefix, record.owner, segment)
         except (Corrupt, NotFound) as exc:
             self._damages.add("archive", key, "damaged", str(exc), derivable=not segment.freed)
-            record_key = item_key(segments_partition(record.prefix), number(segment.first))
+            record_key = segment_key(record.prefix, segment.first)
             self._damages.add(
                 "segment record", record_key, "contradicts", "the archive that it names is missing or damaged"
             )
@@ -264,7 +256,7 @@ class LogCheck:
             self._compare_archived(segment, {item.sort: item for item in items})
             times = (self.record.created_ms, items[0].attributes.get("c") if items else 0)
             if segment.created_ms not in times:
-                self._doubt_begin(item_key(segments_partition(record.prefix), number(segment.first)))
+                self._doubt_begin(segment_key(record.prefix, segment.first))
         self._damages.first = self._damages.last = 0
 
     def _compare_archived(self, segment: Segment, archived: dict[str, Item]) -> None:
@@ -325,9 +317,9 @@ class LogCheck:
 
     def _check_relative(self, prefix: str) -> None:
         """Check that a family member is live and listed, or deleted and listed for the sweep."""
-        organisation, log, incarnation = _parts_of(prefix)
-        record = read_name(self._index, organisation, log)
-        if record is not None and record.incarnation == incarnation and not record.deleted_ms:
+        organisation, log = split_prefix(prefix)
+        record = read_name_of(self._index, prefix)
+        if record is not None and not record.deleted_ms:
             partition = directory_partition(organisation, LOGS, 0)
             if self._index.get(partition, log) is None and log != self.record.name:
                 reason = "a live log is not listed"
@@ -346,13 +338,12 @@ class LogCheck:
     def _check_fork(self, item: Item) -> None:
         """Check that a pin's fork is live and names this log, or is deleted and listed for the sweep."""
         pin = pin_of(item)
-        organisation, log, incarnation = _parts_of(pin.prefix)
-        fork = read_name(self._index, organisation, log)
-        if fork is not None and fork.incarnation == incarnation and not fork.deleted_ms:
+        fork = read_name_of(self._index, pin.prefix)
+        if fork is not None and not fork.deleted_ms:
             versions = {parent.prefix: parent.version for parent in fork.lineage}
             if versions.get(self.record.prefix) == pin.version:
                 return
-        elif self._index.get(deleted_partition(organisation), pin.prefix) is not None:
+        elif self._index.get(deleted_partition(split_prefix(pin.prefix)[0]), pin.prefix) is not None:
             return
         if self._index.get(item.partition, item.sort) is not None:
             key = item_key(item.partition, item.sort)
@@ -367,7 +358,7 @@ class LogCheck:
                 reason = "a snapshot names a version that does not exist"
                 self._damages.add("entry", self._entry_key(snapshot.version), "missing", reason, at=at)
             if (known and known != snapshot.hash) or (self._upto is None and snapshot.version > version):
-                key = self._snapshot_key(snapshot.version)
+                key = snapshot_key(snapshot.prefix, snapshot.version)
                 self._damages.add("snapshot", key, "contradicts", "its hash contradicts the entries")
         for item in self._index.query(checkpoints_partition(self.record.prefix)):
             projected = int(item.attributes["v"])
@@ -390,10 +381,3 @@ def _is_sound(snapshot: Snapshot) -> bool:
             return manifest.body is not None
         return manifest.body is None and len(manifest.inline) > 0 and len(manifest.inline) % ADDRESS_BYTES == 0
     return sum(a != b for a, b in zip(snapshot.body, APP_SNAPSHOT_HEAD, strict=False)) > HEAD_BYTES_DAMAGED_MAX
-
-
-def _parts_of(prefix: str) -> tuple[str, str, str]:
-    """Split a log's prefix into organisation, log and incarnation."""
-    organisation, _, rest = prefix.partition("/")
-    log, _, incarnation = rest.partition("@")
-    return unescape(organisation), unescape(log), incarnation

@@ -60,9 +60,10 @@ def maintain_log(
         with _continue_after(damages):
             document.expire_clients(before_ms, stop=stop, dry_run=dry_run, report=report)
     segments = list(list_segments(log.environment.index, log.record.prefix))
-    floor = floor_bound(log, segments, retention)
-    if floor and not stop():
-        with _continue_after(damages):
+    floor = 0
+    with _continue_after(damages):
+        floor = floor_bound(log, segments, retention, document)
+        if floor and not stop():
             _raise(log, document, floor, done, dry_run=dry_run)
     bound = archive_bound(log.environment.clock, segments, retention)
     if bound and not stop():
@@ -83,11 +84,14 @@ def maintain_log(
         raise damages[0]
 
 
-def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolicy) -> int:
+def floor_bound(
+    log: Log, segments: Sequence[Segment], retention: RetentionPolicy, document: Document | None = None
+) -> int:
     """Return the version that the floor may rise to; 0 if the floor stays.
 
-    The policy's bound is the end of a segment, because only whole segments are forgotten. A pin may lower the bound. In
-    a log with app snapshots the bound falls to the newest app snapshot at or below it.
+    The policy's bound is the end of a segment, because only whole segments are forgotten. A pin may lower the bound,
+    and so may the application of ``document``, the log's document (`Rules.oldest_needed`). In a log with app snapshots
+    the bound falls to the newest app snapshot at or below it.
     """
     bounds = []
     if retention.retain_segments is not None:
@@ -99,6 +103,8 @@ def floor_bound(log: Log, segments: Sequence[Segment], retention: RetentionPolic
         return 0
     lowest = max(log.record.floor, log.first - 1)
     floor = pinned_floor(log.environment.index, log.record.prefix, segments[position].first - 1)
+    if document is not None and floor > lowest:
+        floor = document.rules.permitted_floor(document, floor)
     floor = _provable(log, floor) if floor > lowest else 0
     return floor if floor > lowest else 0
 

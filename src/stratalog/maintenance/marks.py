@@ -20,22 +20,23 @@ from stratalog.documents.commits import COMMIT, commit_of
 from stratalog.documents.snapshots import roots_of
 from stratalog.documents.values import ValueReference, as_reference
 from stratalog.errors import Corrupt, NotFound, StratalogError, Unsupported
-from stratalog.keys import entries_partition, family_partition, split_prefix
+from stratalog.keys import entries_partition, family_partition, number, parse_number
 from stratalog.limits import COLLECT_CHUNKS_SEEN_MAX
 from stratalog.log.app_snapshots import Manifest, app_snapshot_addresses, manifest_of
-from stratalog.log.archive import read_archive
-from stratalog.log.bodies import BodyRef, blob_addresses
-from stratalog.log.entries import Event, entry_from_item
+from stratalog.log.archive import decode_archive, read_archive
+from stratalog.log.bodies import BodyRef, blob_addresses, decode_body_ref
+from stratalog.log.entries import Event, decode_events, entry_from_item
 from stratalog.log.environment import Environment
 from stratalog.log.family_members import depth_of
-from stratalog.log.names import read_name
+from stratalog.log.listed_items import list_items
+from stratalog.log.names import read_name_of
 from stratalog.log.segments import Segment, list_segments, segment_from_item, segment_holding
 from stratalog.log.snapshots import Snapshot, list_snapshots, newest_snapshot, snapshot_from_item
 from stratalog.maintenance.damage import item_kind
 from stratalog.ports.index import Item
 from stratalog.ports.stored_attributes import decode_attribute
 from stratalog.tree.chunks import Chunks
-from stratalog.tree.nodes import Leaf, Node, Root
+from stratalog.tree.nodes import Leaf, Node, Root, decode_node
 
 __all__ = ["Marking", "Reached", "references_in"]
 
@@ -63,9 +64,13 @@ class Marking:
     when it has too many. ``reached`` and ``seen`` change only after the work that they record, so another marking can
     resume from them at any moment. ``step`` is called between reads, and may raise an error to interrupt the marking.
 
-    ``fail`` is called with the error of an entry, snapshot or blob that cannot be read. By default it raises the error.
-    If it returns, the marking continues without the references in the unreadable object, and ``seen`` gets an
-    unreadable chunk and the chunks above it. `run` may also raise the error of an unreadable archive.
+    ``fail`` is called with the error of an entry, snapshot or blob that cannot be read, but not of an entry that is not
+    above the floor. By default it raises the error. If it returns, the marking continues without the references in the
+    unreadable object, and ``seen`` gets an unreadable chunk and the chunks above it. `run` may also raise the error of
+    an unreadable archive.
+
+    Without ``follows`` a marking reads no chunk, and no body or archive that is one blob: the caller gives it these
+    blobs, by `mark_blob`.
     """
 
     def __init__(
@@ -78,8 +83,11 @@ class Marking:
         step: Callable[[], None],
         fail: Callable[[StratalogError], None] = _raise,
         references_of: Callable[[BodyRef], Sequence[ValueReference] | None] = lambda body: None,
+        *,
+        follows: bool = True,
     ) -> None:
         """``references_of`` returns the references in an entry's body if the caller knows them; else None."""
+        self._follows = follows
         self.reached = reached
         self._environment = environment
         self._owner = owner
@@ -110,6 +118,19 @@ class Marking:
                     self._mark_entry(archived)
         except (Corrupt, NotFound, Unsupported) as exc:
             self._fail(exc)
+
+    def mark_blob(self, name: str, body: bytes) -> None:
+        """Mark what a chunk, the body of an entry or an archive refers to itself. Skip a blob that has another form."""
+        folder = name.partition("/")[0]
+        with suppress(StratalogError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if folder == "chunks":
+                self._mark_below(decode_node(body))
+            elif folder == "bodies":
+                for reference in references_in(decode_events(body), 0):
+                    self._mark_body(reference.folder, reference.body)
+            elif folder == "archive":
+                for version, attributes in decode_archive(body):
+                    self._mark_entry(Item("", number(version), attributes))
 
     def _unread(self) -> list[str]:
         """Return the family's logs that are not read yet: the current log first, then parents before their forks.
@@ -161,10 +182,29 @@ class Marking:
     def _items(self, prefix: str, segment: Segment) -> Iterable[Item]:
         if segment.archive:
             self._mark_archive(segment.archive)
+            if self._is_given(segment.archive):
+                return ()
             return read_archive(self._environment, prefix, self._owner, segment)
-        if segment.marked_ms:
-            return ()
-        return self._environment.index.query(entries_partition(prefix, segment.first))
+        return () if segment.marked_ms else self._entries(prefix, segment)
+
+    def _entries(self, prefix: str, segment: Segment) -> Iterator[Item]:
+        partition = entries_partition(prefix, segment.first)
+        for listed in list_items(self._environment.index, partition):
+            if listed.item is not None:
+                yield listed.item
+            elif listed.position is not None or not self._is_forgotten(prefix, listed.sort):
+                raise Corrupt(listed.fault, partition=partition, sort=listed.sort)
+
+    def _is_forgotten(self, prefix: str, sort: str) -> bool:
+        """Return whether a version is not above the floor, so that nothing needs its references."""
+        with suppress(Corrupt):
+            record = read_name_of(self._environment.index, prefix)
+            return record is not None and parse_number(sort) <= record.floor
+        return False
+
+    def _is_given(self, body: BodyRef) -> bool:
+        """Return whether `mark_blob` marks what a body or archive refers to."""
+        return not self._follows and body.digest is None
 
     def _mark_archive(self, archive: BodyRef) -> None:
         with suppress(Corrupt):  # a damaged archive is written again before its segment is freed
@@ -175,14 +215,17 @@ class Marking:
         if "k" in item.attributes:
             return
         try:
-            body = decode_attribute(item, "x", _decode_ref, "an entry") if "x" in item.attributes else None
+            body = decode_attribute(item, "x", decode_body_ref, "an entry") if "x" in item.attributes else None
             if body is not None:
                 self._mark_body("bodies", body)
+            if body is not None and self._is_given(body):
+                return
             known = None if body is None else self._references_of(body)
             for reference in self._references_in(item) if known is None else known:
                 self._mark_body(reference.folder, reference.body)
         except (Corrupt, NotFound) as exc:
-            self._fail(exc)
+            if not self._is_forgotten(item.partition.rpartition("/")[0], item.sort):
+                self._fail(exc)
 
     def _references_in(self, item: Item) -> list[ValueReference]:
         """Return the references in an entry.
@@ -194,8 +237,8 @@ class Marking:
             return list(references_in(entry.events, entry.version))
         except Corrupt:
             prefix = item.partition.rpartition("/")[0]
-            record = read_name(self._environment.index, *split_prefix(prefix))
-            if record is not None and record.prefix == prefix and record.kind != "document":
+            record = read_name_of(self._environment.index, prefix)
+            if record is not None and record.kind != "document":
                 return []
             raise
 
@@ -236,6 +279,9 @@ class Marking:
                 self._mark_subtree(address, partial(self._chunks.child, node, position))
 
     def _mark_subtree(self, address: bytes, load: Callable[[], Node]) -> None:
+        if not self._follows:
+            self._mark(f"chunks/{address.hex()}")
+            return
         try:
             self._mark_below(load())
         except (Corrupt, NotFound) as exc:
@@ -291,6 +337,3 @@ def stored_values(events: Iterable[Event], version: int) -> Iterator[bytes]:
                 except Corrupt as exc:
                     raise Corrupt(exc.message, version=version, **exc.details) from exc
                 yield from map(encode, args.values() if isinstance(args, dict) else [args])
-
-
-_decode_ref = msgspec.msgpack.Decoder(BodyRef).decode

@@ -12,17 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import NoReturn, TypeVar
 
 import msgspec
 
 from stratalog.errors import Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.limits import COMMIT_BYTES_MAX, COMMIT_WRITES_MAX
+from stratalog.log.callbacks import Report
 from stratalog.log.commit import commit_once
 from stratalog.log.environment import Environment
-from stratalog.log.listed_items import ListedItem, list_items
-from stratalog.maintenance.checked_items import get_checked, get_listed, has_damaged_key, list_checked
+from stratalog.log.listed_items import ListedItem, get_listed, list_items
+from stratalog.maintenance.checked_items import get_checked, has_damaged_key, list_checked
 from stratalog.maintenance.damage import item_key
+from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Delete, Index, Item, Put, Write, item_bytes
 
 __all__ = ["Fail", "Mirror", "Written", "last_item", "missing", "raise_failure"]
@@ -62,7 +66,7 @@ class Mirror:
         self,
         source: Environment,
         target: Environment,
-        report: Callable[[int], None],
+        report: Report,
         fail: Fail = raise_failure,
     ) -> None:
         self._fail = fail
@@ -151,18 +155,36 @@ class Mirror:
         except Corrupt:
             return False
 
-    def blobs(self, prefix: str, target_prefix: str = "") -> None:
+    def blobs(
+        self, prefix: str, target_prefix: str = "", copied: Callable[[str, bytes], None] = lambda key, body: None
+    ) -> None:
         """Copy the blobs under the prefix, except those that the target has. Other blobs of the target stay.
 
-        In the target ``target_prefix``, if given, replaces the prefix.
+        In the target ``target_prefix``, if given, replaces the prefix. The mirror calls ``copied`` with the key in the
+        target and the body of each blob that it has copied.
         """
         there = target_prefix or prefix
-        ours = (there + stat.key.removeprefix(prefix) for stat in self.source.blobs.list(prefix))
+
+        def damaged(key: str) -> None:
+            self._fail(key, Corrupt("the key of a blob is damaged; an item may refer to this blob", key=key))
+
+        stats = self.source.blobs.list(prefix, damaged=damaged)
+        ours = (there + stat.key.removeprefix(prefix) for stat in stats)
         theirs = (stat.key for stat in self.target.blobs.list(there))
         for keys in _grouped(missing(ours, theirs), WORKERS):
             source_keys = [prefix + key.removeprefix(there) for key in keys]
-            self.written.blobs += sum(self._pool.map(self._copy_blob, source_keys, keys))
+            for key, body in zip(keys, self._pool.map(self._copy_blob, source_keys, keys), strict=True):
+                if body is not None:
+                    self.written.blobs += 1
+                    copied(key, body)
             self._report(len(keys))
+
+    def bodies(self, blobs: Blobs, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield the keys and bodies of blobs of one of the two stores, without those that cannot be read."""
+        for group in _grouped(iter(keys), WORKERS):
+            for key, body in zip(group, self._pool.map(partial(_body, blobs), group), strict=True):
+                if body is not None:
+                    yield key, body
 
     def _may_be_damaged(self, partition: str, sort: str) -> bool:
         """Return whether the target has an item that the source may have under a damaged key."""
@@ -173,20 +195,20 @@ class Mirror:
         if fault:
             self._fail(item_key(partition, sort), Corrupt(fault, partition=partition, sort=sort))
 
-    def _copy_blob(self, source_key: str, key: str) -> bool:
-        """Copy a blob. Return whether the source has it, and it is not damaged."""
+    def _copy_blob(self, source_key: str, key: str) -> bytes | None:
+        """Copy a blob, and return its body; None if the source does not have it, or it is damaged."""
         try:
             body = self.source.blobs.get(source_key)
         except NotFound:
-            return False  # the blob was collected after the listing, so nothing refers to it
+            return None  # the blob was collected after the listing, so nothing refers to it
         except Corrupt as exc:
             self._fail(source_key, exc)
-            return False
+            return None
         retry = self.target.retry()
         while True:
             try:
                 self.target.blobs.put(key, body)
-                return True
+                return body
             except (Unavailable, OutcomeUnknown) as exc:
                 if not retry.wait(exc):
                     raise
@@ -210,6 +232,12 @@ class Mirror:
     def _commit(self, writes: Sequence[Write]) -> None:
         """Commit writes. If the answer is lost, commit them again: they have no conditions."""
         commit_once(self.target, writes, lambda: False)
+
+
+def _body(blobs: Blobs, key: str) -> bytes | None:
+    with suppress(NotFound, Corrupt):
+        return blobs.get(key)
+    return None
 
 
 def last_item(index: Index, partition: str, before: str | None = None) -> Item | None:

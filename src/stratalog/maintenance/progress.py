@@ -17,8 +17,9 @@ from stratalog.errors import Corrupt, LimitExceeded, Unsupported
 from stratalog.keys import collecting_partition, unescape
 from stratalog.limits import BODY_INLINE_BYTES_MAX
 from stratalog.log.blob_batch import BlobBatch
-from stratalog.log.bodies import BodyRef, read_body
+from stratalog.log.bodies import decode_body_ref, read_body
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import get_listed
 from stratalog.maintenance.marks import Reached
 from stratalog.ports.index import Attribute, Delete, Item, Put
 
@@ -66,10 +67,10 @@ def load_work(environment: Environment, scope: str) -> tuple[CollectionProgress,
 
     If the progress cannot be read, its batch starts again. Raises Unavailable.
     """
-    item = environment.index.get(_partition(scope), scope)
-    if item is None:
-        return CollectionProgress(), False
-    attributes: Any = item.attributes
+    listed = get_listed(environment.index, _partition(scope), scope)
+    if listed.item is None:
+        return CollectionProgress(), bool(listed.fault)
+    attributes: Any = listed.item.attributes
     try:
         return _decode(_stored(environment, attributes)), True
     except (Corrupt, KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, LimitExceeded, Unsupported):
@@ -99,7 +100,7 @@ def _stored(environment: Environment, attributes: Any) -> bytes:
         raise Corrupt("a collection's progress has an unknown format", format=attributes["f"])
     body = unpack_item(attributes, STORED_BYTES_MAX, COLLECTING)
     if body is None:
-        body = read_body(environment.blobs, f"{attributes['o']}/{COLLECTING}", _decode_ref(attributes["x"]))
+        body = read_body(environment.blobs, f"{attributes['o']}/{COLLECTING}", decode_body_ref(attributes["x"]))
     return body
 
 
@@ -108,4 +109,3 @@ def _partition(scope: str) -> str:
 
 
 _decode = msgspec.msgpack.Decoder(CollectionProgress).decode
-_decode_ref = msgspec.msgpack.Decoder(BodyRef).decode

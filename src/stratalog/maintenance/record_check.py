@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from stratalog.errors import Corrupt, NotFound, VersionForgotten
 from stratalog.keys import dead_letters_partition, failures_partition, number, parse_number
 from stratalog.log import Environment
 from stratalog.log.bodies import BodyRef, read_body_back
+from stratalog.log.callbacks import Report
 from stratalog.log.directory import RECORDS, is_listed, line_partition
 from stratalog.log.verification import ChainReport, Finding
-from stratalog.maintenance.damage import DamageList, Fault, damaged_ranges, item_key
+from stratalog.maintenance.damage import DamageList, Fault, item_key
 from stratalog.ports.index import Item
 from stratalog.records.content import body_prefix
 from stratalog.records.floor import FLOOR_SORT, floor_from_item
@@ -21,9 +21,7 @@ from stratalog.records.versions import Name, decode_ref, inline_content, uncheck
 __all__ = ["check_failures", "check_record"]
 
 
-def check_record(
-    environment: Environment, name: Name, damages: DamageList, progress: Callable[[int], None] | None
-) -> ChainReport:
+def check_record(environment: Environment, name: Name, damages: DamageList, progress: Report | None) -> ChainReport:
     """Check all stored objects of a record, and return the report of its chain.
 
     Raises Unavailable, and NotFound if neither a version nor a directory line exists and no damage was found.
@@ -40,26 +38,18 @@ def check_record(
             raise
         finding = Finding("missing", 1, 1, "the listed record has no version")
         report = ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))
-    fault: Any
     if any(finding.version == report.start + 1 for finding in report.findings):
         is_there = environment.index.get(name.partition, FLOOR_SORT) is not None
         key = item_key(name.partition, FLOOR_SORT)
-        fault = "contradicts" if is_there else "missing"
+        fault: Fault = "contradicts" if is_there else "missing"
         if is_there or report.findings[0].kind == "missing":
             damages.add("record floor", key, fault, "it does not lead to the first kept version")
     for finding in report.findings:
-        at = finding.version, finding.last
+        damages.add_finding(
+            finding, "record version", "record body", lambda version: item_key(name.partition, number(version))
+        )
         if finding.key:
-            damages.add("record body", finding.key, "missing", finding.reason, at=at)
             _read_body(environment, name, finding.version, damages)
-            if finding.kind == "missing":
-                key = item_key(name.partition, number(finding.version))
-                damages.add("record version", key, "contradicts", "a body that it names does not exist", at=at)
-            continue
-        fault = {"altered": "damaged", "missing": "missing"}.get(finding.kind, "contradicts")
-        for at in damaged_ranges(finding.version, finding.last):
-            key = item_key(name.partition, number(at[0]))
-            damages.add("record version", key, fault, finding.reason, at=at)
     return report
 
 
@@ -75,8 +65,7 @@ def _add_damaged_blobs(
 ) -> None:
     for reading in read_body_back(environment.blobs, body_prefix(name), ref):
         if reading.damage is not None:
-            fault: Fault = "missing" if reading.damage.is_missing else "damaged"
-            damages.add("record body", reading.key, fault, reading.damage.reason, at=at)
+            damages.add_blob("record body", reading.key, reading.damage, at=at)
 
 
 def _check_directory(environment: Environment, name: Name, damages: DamageList) -> None:

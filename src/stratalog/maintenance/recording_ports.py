@@ -11,7 +11,8 @@ from typing import NoReturn
 
 from stratalog.errors import Corrupt, Invalid, NotFound
 from stratalog.log.listed_items import list_items
-from stratalog.maintenance.damage import BLOB_KINDS, DamageList, Fault, blob_kind, item_key, item_kind, shape_fault
+from stratalog.maintenance.damage import BLOB_KINDS, DamageList, blob_kind, item_key, item_kind
+from stratalog.maintenance.shapes import shape_fault
 from stratalog.ports.blobs import Blobs, verified
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write, no_turn
 from stratalog.ports.read_back import BlobDamage, read_blob_back
@@ -104,11 +105,10 @@ class RecordingBlobs(ScratchBlobs):
             self.bytes_read += len(body)
             return body
         known = self.derive(key)
-        fault: Fault = "missing" if body.is_missing else "damaged"
-        self._damages.add(blob_kind(key), key, fault, body.reason, derivable=known is not None)
+        self._damages.add_blob(blob_kind(key), key, body, derivable=known is not None)
         if known is not None:
             return known
-        if fault == "missing":
+        if body.is_missing:
             raise NotFound("blob not found", key=key)
         raise Corrupt(body.reason, key=key)
 

@@ -11,6 +11,10 @@ class ReplayedClock:
     """A clock whose wall time can be set. The boot time, sleep and randomness come from the wrapped clock."""
 
     def __init__(self, clock: Clock) -> None:
+        self.boot_ms = clock.boot_ms
+        self.sleep = clock.sleep
+        self.random = clock.random
+        self.random_bytes = clock.random_bytes
         self._clock = clock
         self._wall_ms: int | None = None
 
@@ -20,15 +24,3 @@ class ReplayedClock:
 
     def wall_ms(self) -> int:
         return self._clock.wall_ms() if self._wall_ms is None else self._wall_ms
-
-    def boot_ms(self) -> int:
-        return self._clock.boot_ms()
-
-    def sleep(self, seconds: float) -> None:
-        self._clock.sleep(seconds)
-
-    def random(self) -> float:
-        return self._clock.random()
-
-    def random_bytes(self, count: int) -> bytes:
-        return self._clock.random_bytes(count)

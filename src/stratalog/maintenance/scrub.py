@@ -61,7 +61,8 @@ def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop:
     blobs = size = bytes_read = 0
     failures: list[MaintenanceFailure] = []
     is_finished = True
-    for stat in environment.blobs.list("", after=position.after):
+    keys: list[str] = []
+    for stat in environment.blobs.list("", after=position.after, damaged=keys.append):
         if size >= budget or stop():
             is_finished = False
             break
@@ -75,6 +76,9 @@ def scrub(environment: Environment, days: float, *, dry_run: bool = False, stop:
         blobs += 1
         position.after = stat.key
     position.damaged += len(failures)
+    failures += [
+        MaintenanceFailure(key, Corrupt.code, "the key of a blob is damaged", key) for key in dict.fromkeys(keys)
+    ]
     position.passed_ms = now_ms
     if is_finished:
         position.after = ""

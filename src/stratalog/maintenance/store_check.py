@@ -24,8 +24,10 @@ from stratalog.keys import (
     failures_partition,
     family_partition,
     forks_partition,
+    name_partition,
     number,
     parse_number,
+    split_prefix,
     unescape,
     uploads_partition,
 )
@@ -40,54 +42,45 @@ from stratalog.log.segments import list_segments
 from stratalog.log.sweep import UNNAMED
 from stratalog.maintenance.damage import DamageList, item_key
 from stratalog.maintenance.record_check import check_failures
+from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Item
 from stratalog.ports.queue import Queue
 from stratalog.records.versions import Name, unchecked_latest_item
 
-__all__ = ["Owner", "blob_owners", "check_organisation", "check_queue", "unlisted"]
+__all__ = ["blob_owners", "check_organisation", "check_queue", "unlisted"]
 
 
-class Owner(msgspec.Struct, frozen=True, order=True):
-    """The owner of blobs: a log's family, or a record."""
-
-    organisation: str
-    kind: str
-    """``log`` or ``record``."""
-
-    id: str
-
-
-def blob_owners(environment: Environment, scope: str = "") -> Iterator[Owner]:
+def blob_owners(environment: Environment) -> Iterator[HistoryName]:
     """Yield the owners of the store's blobs in order of key, except records whose id is too long to be in the key.
 
-    A family's owner has the id of the log that the family began with.
+    The owner of a family's blobs is the log that the family began with.
     """
     last = None
-    for stat in environment.blobs.list(scope):
+    for stat in environment.blobs.list(""):
         parts = stat.key.split("/")
         if len(parts) > 3 and (owner := _owner(parts)) is not None and owner != last:
             yield owner
             last = owner
 
 
-def _owner(parts: list[str]) -> Owner | None:
+def _owner(parts: list[str]) -> HistoryName | None:
     organisation, second, third = parts[:3]
     if second == "records":
-        return None if "~" in third else Owner(unescape(organisation), "record", unescape(third))
+        return None if "~" in third else HistoryName("record", unescape(organisation), unescape(third))
     log, at, _ = second.partition("@")
-    return Owner(unescape(organisation), "log", unescape(log)) if at else None
+    return HistoryName("log", unescape(organisation), unescape(log)) if at else None
 
 
-def unlisted(environment: Environment, owner: Owner) -> bool:
+def unlisted(environment: Environment, owner: HistoryName) -> bool:
     """Return whether the owner of blobs is live and missing from its directory."""
     if owner.kind == "record":
-        name = Name(owner.organisation, owner.id)
-        listed = is_listed(environment.index, owner.organisation, RECORDS, owner.id)
+        name = Name(owner.organisation, owner.name)
+        listed = is_listed(environment.index, owner.organisation, RECORDS, owner.name)
         return not listed and unchecked_latest_item(environment.index, name.partition) is not None
-    record = read_name(environment.index, owner.organisation, owner.id)
+    record = read_name(environment.index, owner.organisation, owner.name)
     if record is None or record.deleted_ms:
         return False
-    return not is_listed(environment.index, owner.organisation, LOGS, owner.id)
+    return not is_listed(environment.index, owner.organisation, LOGS, owner.name)
 
 
 def check_organisation(environment: Environment, organisation: str, damages: DamageList) -> None:
@@ -135,13 +128,12 @@ def _check_deleted(environment: Environment, organisation: str, damages: DamageL
 
 def _check_line(environment: Environment, gone: Item, damages: DamageList) -> None:
     key, attributes = item_key(gone.partition, gone.sort), gone.attributes
-    organisation, _, rest = gone.sort.partition("/")
-    log, _, incarnation = rest.partition("@")
-    record = read_name(environment.index, unescape(organisation), unescape(log))
-    name_key = item_key(f"{organisation}/{log}", NAME_SORT)
+    organisation, log = split_prefix(gone.sort)
+    record = read_name(environment.index, organisation, log)
+    name_key = item_key(name_partition(organisation, log), NAME_SORT)
     if record is None:
         damages.add("name record", name_key, "missing", "a deleted log has no name record")
-    elif record.incarnation == incarnation and record.deleted_ms != attributes["m"]:
+    elif record.prefix == gone.sort and record.deleted_ms != attributes["m"]:
         damages.add("deleted incarnation", key, "contradicts", "its time differs from that of the name record")
         damages.add(
             "name record", name_key, "contradicts", "its time of deletion differs from that of the deleted incarnation"

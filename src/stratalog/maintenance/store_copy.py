@@ -17,7 +17,7 @@ items and blobs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -43,6 +43,7 @@ from stratalog.keys import (
     split_prefix,
 )
 from stratalog.limits import DAMAGED_PARTS_NAMED_MAX
+from stratalog.log.callbacks import Report, quiet
 from stratalog.log.directory import (
     LOGS,
     RECORDS,
@@ -57,6 +58,7 @@ from stratalog.log.directory import (
 from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.log.names import read_name
 from stratalog.maintenance.collection import MaintenanceFailure
+from stratalog.maintenance.copied_references import CopiedReferences
 from stratalog.maintenance.copy_check import check_copy
 from stratalog.maintenance.copy_position import Position, SavedPosition
 from stratalog.maintenance.family_copy import FamilyCopy, continues, other, require_sound, succeeds
@@ -70,14 +72,12 @@ __all__ = ["CopyReport", "copy_store"]
 
 RECORDS_PER_MARK = 100
 
-Progress = Callable[[int], None]
-
 
 class CopyReport(msgspec.Struct, frozen=True):
     """The numbers of organisations, logs and records compared, and of the items and blobs that this run wrote.
 
-    ``failures`` are the damaged blobs, items, logs and records of the source that were found. The copy has the same
-    damage, or lacks the part.
+    ``failures`` are the damaged blobs, items, logs and records of the source that were found, and items whose blobs are
+    lost. The copy has the same damage, or lacks the part.
     ``more_failures`` is the number of failures after `DAMAGED_PARTS_NAMED_MAX`, which are not in ``failures``.
     """
 
@@ -90,7 +90,7 @@ class CopyReport(msgspec.Struct, frozen=True):
     more_failures: int = 0
 
 
-def copy_store(source: Store, target: Store, progress: Progress | None = None) -> CopyReport:
+def copy_store(source: Store, target: Store, progress: Report | None = None) -> CopyReport:
     """Make ``target`` the same store as ``source``, and compare the two at the end; see `check_copy`.
 
     An interrupted copy resumes. Repeat a copy to add the source's later writes. No process may write to the target
@@ -117,7 +117,7 @@ def copy_store(source: Store, target: Store, progress: Progress | None = None) -
         else:
             more += 1
 
-    with Mirror(source.environment, target.environment, progress or (lambda count: None), fail) as mirror:
+    with Mirror(source.environment, target.environment, progress or quiet, fail) as mirror:
         report = _Copy(mirror, fail, SavedPosition(target.environment, failures)).run()
     return msgspec.structs.replace(report, failures=tuple(failures), more_failures=more)
 
@@ -272,9 +272,12 @@ class _Copy:
         is_new = latest is None or latest.sort <= BEFORE_VERSIONS
         before = number(1) if is_new or latest is None else number(parse_number(latest.sort) + 1)
 
+        references = CopiedReferences(self._mirror, record_owner(organisation, key), self._fail)
+
         def put_bodies(writes: Sequence[Write]) -> None:
             if any(isinstance(write, Put) and "x" in write.item.attributes for write in writes):
-                self._mirror.blobs(f"{record_owner(organisation, key)}/")
+                references.written(writes)
+                self._mirror.blobs(f"{record_owner(organisation, key)}/", copied=references.copied_of_record)
 
         # Read the floor before the versions and write it after them. So an equal floor proves that no version changed.
         ours, theirs = (index.get(partition, FLOOR_SORT) for index in (self._source, self._target))
@@ -286,7 +289,10 @@ class _Copy:
         if standing is not None and self._position.is_resumed:
             self._mirror.blobs(f"{record_owner(organisation, key)}/")
         if latest != standing or ours != theirs or self._position.is_resumed:
-            self._mirror.items(partition, after=BEFORE_VERSIONS, before=before, ahead=put_bodies)
+            versions = self._mirror.read(partition, after=BEFORE_VERSIONS, before=before)
+            wanted = references.listed(versions) if self._position.is_resumed else versions
+            self._mirror.items(partition, wanted, after=BEFORE_VERSIONS, before=before, ahead=put_bodies)
+            references.end()
             self._mirror.put(partition, FLOOR_SORT, ours)
         line = directory_put(organisation, RECORDS, id, "record", 0).item
         self._mirror.item(line.partition, line.sort, lambda: self._line_anew(partition, line))

@@ -1,14 +1,14 @@
 """A maintenance pass does all maintenance work that is due in a store.
 
-A pass first scrubs a part of the blobs. Then the pass measures usage and collects blobs, if these two steps are due.
-The pass maintains each log and record in the order of the directory, sweeps deleted logs and abandoned uploads, and
-runs the application's own steps. A pass stops when its time is over, and the next pass continues after the last log or
-record. Maintenance and collection each save their position. With a time limit, the scrub ends after at most a quarter
-of the time, the measurement after two fifths, and the collection after half. If time is left after the maintenance, the
-collection continues. The pass reports a failure and continues.
+A pass first scrubs a part of the blobs. Then the pass measures usage and collects blobs, if this work is due. Then it
+maintains each log and record in the order of the directory, sweeps deleted logs and abandoned uploads, and runs the
+application's own steps. This last part is called the maintenance below. A pass stops when its time is over. The
+maintenance and the collection each save their position, from which the next pass continues. With a time limit, the
+scrub ends after at most a quarter of the time, the measurement after two fifths, and the collection after half. If time
+is left after the maintenance, the collection continues. The pass reports a failure and continues.
 
-A process may crash during a pass, and several passes may run at once. The saved position only saves work, and each step
-is safe alone.
+A process may crash during a pass, and several passes may run at once: repeated work is harmless, and the saved position
+only avoids it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from stratalog.arguments import check_class
 from stratalog.clock import Observation, is_interval_over
-from stratalog.errors import Closed, NotFound, Unavailable
+from stratalog.codec import is_decimal
+from stratalog.errors import Closed, Corrupt, NotFound, Unavailable
 from stratalog.keys import MAINTENANCE_PARTITION, escape
 from stratalog.log import directory
 from stratalog.log.callbacks import Stop, never
 from stratalog.log.directory import list_ids
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import get_listed
 from stratalog.log.names import read_name
 from stratalog.log.sweep import sweep_deleted
 from stratalog.log.usage import load_measurement
@@ -57,7 +59,10 @@ Step = Callable[[Store], None]
 
 
 class MaintenanceReport(msgspec.Struct, frozen=True):
-    """The result of a pass, or in a dry run the result that a pass would have. All numbers count this run alone."""
+    """The result of a pass. All numbers count this run alone.
+
+    In a dry run it is the result that a pass would have, without the application's steps and the measurement of usage.
+    """
 
     logs: int = 0
     records: int = 0
@@ -83,18 +88,18 @@ class MaintenanceReport(msgspec.Struct, frozen=True):
 
     blob_bytes_scrubbed: int = 0
     garbage: tuple[str, ...] = ()
-    """The keys of the deleted blobs."""
+    """The keys of the deleted blobs; in a dry run, of the blobs that a pass would delete."""
 
     failures: tuple[MaintenanceFailure, ...] = ()
     is_finished: bool = True
-    """False if the time ended before the last log or record, or before the last collection. The next pass continues."""
+    """False if the time ended before the last part of the pass. The next pass continues."""
 
 
 class _Position(msgspec.Struct, array_like=True):
-    """The saved position: the last log or record maintained, and the last organisation whose blobs were collected."""
+    """The saved position: the last part of the maintenance, and the last organisation whose blobs were collected."""
 
     organisation: str = ""
-    shelf: int = LOGS
+    shelf: Annotated[int, msgspec.Meta(ge=LOGS, le=STEPS)] = LOGS
     id: str = ""
     collected: str = ""
     is_collecting: bool = False
@@ -116,9 +121,9 @@ def maintain(
 
     ``report`` is called with the name of each log, record or other part before its maintenance, except for the scrub.
 
-    ``steps`` are the application's own steps. Each step is called once a pass, after the logs and records, but not in
-    a dry run. With ``measures`` the pass measures the usage of organisations, which quotas need, every
-    ``measure_hours``.
+    ``steps`` are the application's own steps. They are called after the logs and records, but not in a dry run. If the
+    time ends before a step, the next pass continues with it. With ``measures``, and not in a dry run, the pass measures
+    the usage of each organisation whose last measurement is at least ``measure_hours`` old. Quotas need this.
 
     Raises Closed, and Unavailable if the store cannot be reached. Raises the errors of reading the directory, and of
     reading and saving the position. The errors of the parts are among the failures of the report.
@@ -183,7 +188,7 @@ class _Pass:
         return lambda: self._started.age_seconds() >= seconds * share
 
     def _maintain(self, stop: Stop) -> bool:
-        """Maintain all logs and records after the position. Return False if the time ended before the last one."""
+        """Do all parts after the position. Return False if the time ended before the last one."""
         for at, what, act in self._stations(stop):
             if stop():
                 return False
@@ -197,27 +202,32 @@ class _Pass:
     def _stations(self, stop: Stop) -> Iterator[tuple[tuple[str, int, str], str, Callable[[], Any]]]:
         """Yield the parts of the pass after the position: the position, name and function of each."""
         start = msgspec.structs.replace(self._position)
-        for organisation in self._organisations(start.organisation) if start.shelf < STEPS else ():
+        organisations = self._store.organisations(damaged=partial(self._fail_key, "the list of organisations"))
+        for organisation in organisations if start.shelf < STEPS else ():
+            if organisation < start.organisation:
+                continue
             here = start if organisation == start.organisation else _Position()
             # Only the ids are read, so that one damaged directory line does not stop the pass.
-            logs = list_ids(self._index, organisation, directory.LOGS, after=here.id)
+            damaged = partial(self._fail_key, f"the directory of {organisation}")
+            logs = list_ids(self._index, organisation, directory.LOGS, after=here.id, damaged=damaged)
             for id in logs if here.shelf == LOGS else ():
                 what = f"{organisation}/{id}"
                 yield (organisation, LOGS, id), what, partial(self._maintain_log, organisation, id, stop)
             after = here.id if here.shelf == RECORDS else ""
-            records = list_ids(self._index, organisation, directory.RECORDS, after=after)
+            records = list_ids(self._index, organisation, directory.RECORDS, after=after, damaged=damaged)
             for id in records if here.shelf <= RECORDS else ():
                 what = f"{organisation}/records/{id}"
                 yield (organisation, RECORDS, id), what, partial(self._maintain_record, organisation, id)
             if here.shelf < DELETED:
-                what = f"{organisation}, deleted logs and aborted uploads"
+                what = f"{organisation}, deleted logs and abandoned uploads"
                 yield (organisation, DELETED, ""), what, partial(self._sweep, organisation, stop)
         for number, step in enumerate(() if self._dry_run else self._steps):
             if start.shelf < STEPS or number > int(start.id):
-                yield ("", STEPS, str(number)), f"step {number} of the application", partial(self._step, step)
+                yield ("", STEPS, str(number)), f"step {number + 1} of the application", partial(self._step, step)
 
-    def _organisations(self, start: str) -> Iterator[str]:
-        return (organisation for organisation in self._store.organisations() if organisation >= start)
+    def _fail_key(self, what: str, error: Corrupt) -> None:
+        """Report a damaged key: nothing shows which organisation, log or record it was."""
+        self._failures.append(MaintenanceFailure.of(what, error))
 
     def _do(self, what: str, act: Callable[[], Any]) -> None:
         """Call one part of the pass and report its failure.
@@ -262,15 +272,17 @@ class _Pass:
         days = policy.retain_record_days
         before_ms = None if days is None else self._clock.wall_ms() - int(days * DAY_MS)
         count = policy.retain_record_versions
-        if count is not None or before_ms is not None:
-            floor = read_floor(environment.index, name).version
-            with suppress(NotFound):  # no version was ever put
-                raised = prune_versions(environment, name, retain=count, before_ms=before_ms, dry_run=self._dry_run)
-                self._counts["pruned_records"] += int(raised > floor)
-        report = partial(self._count, "freed_record_versions")
-        free_versions(environment, name, dry_run=self._dry_run, report=report)
-        if not self._dry_run:
-            remove_waiting_mark(environment, name)
+        try:
+            if count is not None or before_ms is not None:
+                floor = read_floor(environment.index, name).version
+                with suppress(NotFound):  # no version was ever put
+                    raised = prune_versions(environment, name, retain=count, before_ms=before_ms, dry_run=self._dry_run)
+                    self._counts["pruned_records"] += int(raised > floor)
+        finally:  # damage of a kept version does not stop the freeing of forgotten versions
+            report = partial(self._count, "freed_record_versions")
+            free_versions(environment, name, dry_run=self._dry_run, report=report)
+            if not self._dry_run:
+                remove_waiting_mark(environment, name)
 
     def _sweep(self, organisation: str, stop: Stop) -> None:
         report = partial(self._count, "deleted_logs")
@@ -296,8 +308,8 @@ class _Pass:
         position = self._position
         if not position.is_collecting:
             position.is_collecting, position.collected, position.collected_ms = True, "", self._clock.wall_ms()
-        for organisation in self._organisations(position.collected):
-            if organisation == position.collected:
+        for organisation in self._store.organisations():
+            if position.collected and organisation <= position.collected:
                 continue
             if stop():
                 return False
@@ -354,13 +366,14 @@ class _Pass:
 
     def _load(self) -> _Position:
         """Return the saved position; the beginning if no readable position is saved."""
-        item = self._index.get(MAINTENANCE_PARTITION, POSITION_SORT)
+        item = get_listed(self._index, MAINTENANCE_PARTITION, POSITION_SORT).item
         if item is None or item.attributes.get("f") != FORMAT:
             return _Position()
         try:
-            return _decode_position(item.attributes["b"])  # type: ignore[arg-type]
+            position = _decode_position(item.attributes["b"])  # type: ignore[arg-type]
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _Position()
+        return position if position.shelf < STEPS or is_decimal(position.id) else _Position()
 
     def _save_now_and_then(self) -> None:
         if self._saved.age_seconds() > SAVE_SECONDS:

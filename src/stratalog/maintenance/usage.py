@@ -40,8 +40,11 @@ from stratalog.log import open_log
 from stratalog.log.callbacks import Stop, never
 from stratalog.log.directory import LOGS, RECORDS, SHARDS
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import get_listed
 from stratalog.log.segments import list_segments
 from stratalog.log.usage import NOTHING, Amounts, Measurement, save_measurement
+from stratalog.maintenance.damage import DamageList
+from stratalog.maintenance.recording_ports import RecordingIndex
 from stratalog.ports.index import Delete, Item, Put, item_bytes
 
 __all__ = ["measure_usage"]
@@ -87,8 +90,8 @@ class _Progress(msgspec.Struct, array_like=True):
 def measure_usage(environment: Environment, organisation: str, *, stop: Stop = never) -> Measurement | None:
     """Measure an organisation, save the result and return it; None if ``stop`` returned True. The next call resumes.
 
-    ``stop`` is called between reads. An unfinished measurement that began more than a day ago starts again. Raises
-    Unavailable, OutcomeUnknown, and Corrupt for an item that does not decode.
+    ``stop`` is called between reads. An unfinished measurement that began more than a day ago starts again. Damaged
+    items do not count. Raises Unavailable, OutcomeUnknown.
     """
     return _Measuring(environment, organisation, stop).run()
 
@@ -96,7 +99,8 @@ def measure_usage(environment: Environment, organisation: str, *, stop: Stop = n
 class _Measuring:
     def __init__(self, environment: Environment, organisation: str, stop: Stop) -> None:
         self._environment = environment
-        self._index = environment.index
+        # A damaged item counts for nothing, and does not end the measurement. A verification names it.
+        self._index = RecordingIndex(environment.index, DamageList())
         self._clock = environment.clock
         self._organisation = organisation
         self._stop = stop
@@ -125,6 +129,9 @@ class _Measuring:
                 log = open_log(self._environment, self._organisation, line.sort)
             except NotFound:
                 continue  # deleted since it was listed, so `_deleted` counts it
+            except Corrupt:
+                self._progress.unreadable += 1
+                continue
             record, progress = log.record, self._progress
             yield from self._log(record.prefix, record.owner)
             name = self._index.get(name_partition(self._organisation, record.name), NAME_SORT)
@@ -204,17 +211,18 @@ class _Measuring:
             document_clients=progress.document_clients,
             unreadable=progress.unreadable,
         )
-        save_measurement(self._index, self._organisation, measurement)
+        save_measurement(self._environment.index, self._organisation, measurement)
         if self._is_saved:
-            self._index.commit([Delete(usage_partition(self._organisation), PROGRESS_SORT)])
+            self._environment.index.commit([Delete(usage_partition(self._organisation), PROGRESS_SORT)])
         return measurement
 
     def _load(self) -> tuple[_Progress, bool]:
         """Return the progress, and whether any is saved. Saved progress that is old or unreadable is not used."""
         now_ms = self._clock.wall_ms()
-        item = self._index.get(usage_partition(self._organisation), PROGRESS_SORT)
+        listed = get_listed(self._environment.index, usage_partition(self._organisation), PROGRESS_SORT)
+        item = listed.item
         if item is None or item.attributes.get("f") != FORMAT:
-            return _Progress(now_ms), item is not None
+            return _Progress(now_ms), item is not None or bool(listed.fault)
         try:
             progress = _decode_progress(item.attributes["b"])  # type: ignore[arg-type]
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -225,7 +233,9 @@ class _Measuring:
     def _save(self) -> None:
         self._saved, self._is_saved = Observation(self._clock), True
         body = msgspec.msgpack.encode(self._progress)
-        self._index.commit([Put(Item(usage_partition(self._organisation), PROGRESS_SORT, {"f": FORMAT, "b": body}))])
+        self._environment.index.commit(
+            [Put(Item(usage_partition(self._organisation), PROGRESS_SORT, {"f": FORMAT, "b": body}))]
+        )
 
 
 _decode_progress = msgspec.msgpack.Decoder(_Progress).decode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -13,7 +13,9 @@ from stratalog.documents.values import as_reference
 from stratalog.errors import NotFound, Redacted, StratalogError, Unsupported, VersionForgotten
 from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log import Environment, Log, open_log
+from stratalog.log.callbacks import Report
 from stratalog.log.directory import LOGS, RECORDS, is_listed, list_ids
+from stratalog.log.listed_items import Damaged, raise_damage
 from stratalog.log.names import read_name
 from stratalog.log.verification import (
     DAMAGE_ERRORS,
@@ -31,10 +33,11 @@ from stratalog.records.versions import Name
 from stratalog.store import Store
 
 __all__ = [
-    "HistoryKind",
+    "SHELVES",
     "HistoryName",
     "HistoryReport",
     "check_history_upto",
+    "has_line",
     "is_deleted",
     "list_histories",
     "live_prefix",
@@ -44,7 +47,8 @@ __all__ = [
 HistoryKind = Literal["log", "record"]
 """A document is a log, because documents and logs share one space of names."""
 
-Progress = Callable[[int], None]
+SHELVES: Mapping[HistoryKind, str] = {"log": LOGS, "record": RECORDS}
+"""The shelf of the directory that lists the histories of a kind."""
 
 
 class HistoryName(msgspec.Struct, frozen=True, order=True):
@@ -72,11 +76,14 @@ class HistoryReport(msgspec.Struct, frozen=True):
         return self.chain.findings
 
 
-def list_histories(store: Store, kinds: Iterable[HistoryKind] = ("log", "record")) -> Iterator[HistoryName]:
-    """Yield all live logs and records of the store, by organisation."""
-    for organisation in store.organisations():
-        for kind in kinds:
-            ids = list_ids(store.environment.index, organisation, LOGS if kind == "log" else RECORDS)
+def list_histories(store: Store, damaged: Damaged = raise_damage) -> Iterator[HistoryName]:
+    """Yield all live logs and records of the store, by organisation.
+
+    ``damaged`` is called with the error of each damaged key in the lists: nothing shows which histories it hides.
+    """
+    for organisation in store.organisations(damaged=damaged):
+        for kind, shelf in SHELVES.items():
+            ids = list_ids(store.environment.index, organisation, shelf, damaged=damaged)
             yield from (HistoryName(kind, organisation, id) for id in ids)
 
 
@@ -86,12 +93,12 @@ def is_deleted(store: Store, history: HistoryName) -> bool:
     The commit of a deletion removes the directory line, so a log that is still listed is damaged. Nothing removes a
     record from its directory.
     """
-    return history.kind == "log" and not _is_listed(store, history)
+    return history.kind == "log" and not has_line(store, history)
 
 
-def _is_listed(store: Store, history: HistoryName) -> bool:
-    shelf = LOGS if history.kind == "log" else RECORDS
-    return is_listed(store.environment.index, history.organisation, shelf, history.name)
+def has_line(store: Store, history: HistoryName) -> bool:
+    """Return whether the directory lists the history, also by a damaged line."""
+    return is_listed(store.environment.index, history.organisation, SHELVES[history.kind], history.name)
 
 
 def check_history_upto(environment: Environment, history: HistoryName, upto: int | None) -> None:
@@ -108,7 +115,7 @@ def check_history_upto(environment: Environment, history: HistoryName, upto: int
 
 
 def verify_history(
-    store: Store, history: HistoryName, upto: int | None = None, progress: Progress | None = None
+    store: Store, history: HistoryName, upto: int | None = None, progress: Report | None = None
 ) -> HistoryReport:
     """Recompute one history's hash chain and, for a document, rebuild its state.
 
@@ -129,14 +136,14 @@ def verify_history(
     except INTACT_ERRORS:
         raise
     except DAMAGE_ERRORS as exc:
-        if isinstance(exc, NotFound) and not _is_listed(store, history):
+        if isinstance(exc, NotFound) and not has_line(store, history):
             raise
         finding = _finding(exc)
     chain = ChainReport(origin="", start=0, version=finding.last, hash=b"", findings=(finding,))
     return HistoryReport(history, history.kind, chain)
 
 
-def _verify_attempts(store: Store, history: HistoryName, upto: int | None, progress: Progress | None) -> HistoryReport:
+def _verify_attempts(store: Store, history: HistoryName, upto: int | None, progress: Report | None) -> HistoryReport:
     """Verify a log; again if another log has its name meanwhile, or the floor rose and no finding is certain.
 
     Raises Corrupt for a damaged name record, and VersionForgotten if no attempt was certain.
@@ -161,7 +168,7 @@ def live_prefix(store: Store, history: HistoryName) -> str:
 
 
 def _verify_attempt(
-    store: Store, history: HistoryName, upto: int | None, progress: Progress | None
+    store: Store, history: HistoryName, upto: int | None, progress: Report | None
 ) -> HistoryReport | None:
     """Verify a log once. Return None if the floor rose meanwhile and no finding is certain."""
     log = store.log(history.organisation, history.name)
@@ -177,26 +184,26 @@ def _verify_attempt(
 
 
 def _verify_log(
-    store: Store, history: HistoryName, log: Log, upto: int | None, progress: Progress | None
+    store: Store, history: HistoryName, log: Log, upto: int | None, progress: Report | None
 ) -> HistoryReport:
     if log.record.kind == "document":
         return _verify_document(store, history, log, upto, progress)
     return HistoryReport(history, log.record.kind, verify_log(log, upto, progress=progress))
 
 
-def _verify_record(store: Store, history: HistoryName, progress: Progress | None) -> ChainReport:
+def _verify_record(store: Store, history: HistoryName, progress: Report | None) -> ChainReport:
     """Verify a record. A listed record without a version is damaged: nothing deletes a record's latest version."""
     try:
         return verify_record(store.environment, Name(history.organisation, history.name), progress=progress)
     except NotFound as exc:
-        if isinstance(exc, VersionForgotten) or not _is_listed(store, history):
+        if isinstance(exc, VersionForgotten) or not has_line(store, history):
             raise
         finding = Finding("missing", 1, 1, "the listed record has no version")
     return ChainReport(origin="", start=0, version=0, hash=b"", findings=(finding,))
 
 
 def _verify_document(
-    store: Store, history: HistoryName, log: Log, upto: int | None, progress: Progress | None
+    store: Store, history: HistoryName, log: Log, upto: int | None, progress: Report | None
 ) -> HistoryReport:
     """Rebuild a document, which also verifies its chain. If the rebuild fails, a second pass finds each fault."""
     document = Document(log, store.rules)

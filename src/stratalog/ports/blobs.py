@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -11,7 +11,24 @@ from stratalog.codec import Codec, sha256, unpack
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
 from stratalog.limits import BLOB_BYTES_MAX, BLOB_KEY_BYTES_MAX
 
-__all__ = ["BlobStat", "Blobs", "check_put", "key_hash", "unpacked", "verified"]
+__all__ = [
+    "BlobStat",
+    "Blobs",
+    "Damaged",
+    "check_put",
+    "ignore",
+    "key_hash",
+    "sound_keys",
+    "unpacked",
+    "verified",
+]
+
+Damaged = Callable[[str], object]
+"""Called with a damaged key, as a readable text."""
+
+
+def ignore(key: str) -> None:
+    """Do nothing about a damaged key."""
 
 
 class BlobStat(msgspec.Struct, frozen=True):
@@ -55,8 +72,12 @@ class Blobs(Protocol):
         """Return the blob's metadata, or None if no blob is stored. The content is not verified. Raises Unavailable."""
         ...
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         """Yield blobs whose key starts with ``prefix`` and is above ``after``, in order of key, lazily by pages.
+
+        A blob whose stored key is damaged, so that it is no key, is not yielded, and no other call finds it. A list
+        calls ``damaged`` with each such key that starts with ``prefix``, at least once. Files and objects of other
+        programs, in a folder or bucket, are left out.
 
         Raises Unavailable, also while iterating.
         """
@@ -86,6 +107,17 @@ def key_hash(key: str) -> bytes:
     if len(tail) != 64 or len(digest) != 32 or "//" in key or key.startswith("/"):
         raise Invalid("a blob key must be path components followed by 64 hex digits", value=key)
     return digest
+
+
+def sound_keys(stats: Iterable[BlobStat], damaged: Damaged) -> Iterator[BlobStat]:
+    """Yield the stats whose key is a blob's key. Call ``damaged`` with each other key."""
+    for stat in stats:
+        try:
+            key_hash(stat.key)
+        except Invalid:
+            damaged(stat.key)
+        else:
+            yield stat
 
 
 def check_put(key: str, body: bytes) -> None:

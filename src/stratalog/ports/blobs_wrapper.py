@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.blobs import Blobs, BlobStat, Damaged, ignore
 
 __all__ = ["BlobsWrapper"]
 
@@ -24,8 +24,8 @@ class BlobsWrapper:
     def stat(self, key: str) -> BlobStat | None:
         return self._blobs.stat(key)
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
-        return self._blobs.list(prefix, after=after)
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
+        return self._blobs.list(prefix, after=after, damaged=damaged)
 
     def delete(self, key: str, stamp: str) -> bool:
         return self._blobs.delete(key, stamp)

@@ -1,14 +1,14 @@
-"""Damaged sort keys: a query names such an item, and a later query continues after it.
+"""Damaged keys of items and blobs. A query of items names such an item, and a later query continues after it.
 
-A file of SQLite may have a sort key that is no text, or a text that is not UTF-8. No text is such a key, so a caller
-cannot continue a query after it as after other damaged items.
+A database may have a key that is no text, or a text that is not UTF-8. No text is such a key, so a caller cannot
+continue a query after it as after other damaged items.
 """
 
 from __future__ import annotations
 
 from stratalog.errors import Corrupt
 
-__all__ = ["DamagedKey", "KeyPosition"]
+__all__ = ["DamagedKey", "KeyPosition", "readable_key"]
 
 
 class KeyPosition(str):
@@ -38,10 +38,11 @@ class DamagedKey(Corrupt):
     """
 
     def __init__(self, partition: str, sort: object, position: KeyPosition) -> None:
-        super().__init__("the sort key of an item is not text in UTF-8", partition=partition, sort=_readable(sort))
+        super().__init__("the sort key of an item is not text in UTF-8", partition=partition, sort=readable_key(sort))
         self.position = position
 
 
-def _readable(sort: object) -> str:
-    text = sort.decode(errors="backslashreplace") if isinstance(sort, bytes) else repr(sort)
-    return text if isinstance(sort, bytes) and text.encode() != sort else f"{text} (not text)"
+def readable_key(key: object) -> str:
+    """Return a damaged key as a readable text, which is the key of no item and no blob."""
+    text = key.decode(errors="backslashreplace") if isinstance(key, bytes) else repr(key)
+    return text if isinstance(key, bytes) and text.encode() != key else f"{text} (not text)"

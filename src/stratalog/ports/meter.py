@@ -14,8 +14,8 @@ class Meter:
     """Adds up amounts by operation and unit. Many threads, and several backends of a store, may share a meter.
 
     Operations have the service's own names (`PutItem`, `PutObject`). Units are English words. `requests` counts all
-    requests that were sent, whatever their outcome. `write units` and `read units` count the billed units.
-    `wasted write units` counts the units billed for failed conditions. `throttled`, `conflicts`, `lost` and `unsent`
+    attempts, also those that could not be sent. `write units` and `read units` count the billed units. `wasted write
+    units` counts the units billed for failed conditions. For DynamoDB, `throttled`, `conflicts`, `lost` and `unsent`
     are the numbers of failed attempts by cause.
     """
 

@@ -73,10 +73,10 @@ class Queue(Protocol):
     def release(self, message: Message, *, after_seconds: float = 0) -> bool:
         """Make the message visible again ``after_seconds`` from now.
 
-        This time may be later than the end of the present visibility timeout. Some services hide a message for at most
-        `VISIBILITY_SECONDS_MAX` after its receive, so a longer time counts as this limit. Return False, and change
-        nothing, if the receipt is no longer valid. Raises Unavailable: nothing changed. Raises OutcomeUnknown: call
-        again.
+        This time may be later than the end of the present visibility timeout. A time above `VISIBILITY_SECONDS_MAX`
+        counts as this limit. SQS measures the limit from the receive, so there the message may become visible earlier.
+        Return False, and change nothing, if the receipt is no longer valid. Raises Unavailable: nothing changed. Raises
+        OutcomeUnknown: call again.
         """
         ...
 
@@ -100,7 +100,10 @@ class Queue(Protocol):
 
 
 def check_send(group: str, bodies: Sequence[bytes]) -> None:
-    """Raise Invalid or LimitExceeded for a send over the port's limits. Every backend calls this before it sends."""
+    """Raise Invalid for a send without a group or a body, and LimitExceeded for a send that is too large.
+
+    Every backend calls this before it sends.
+    """
     if not group or not bodies:
         raise Invalid("a send needs a group and at least one body", group=group)
     total = sum(map(len, bodies))
@@ -116,7 +119,7 @@ def hidden_seconds(after_seconds: float) -> float:
 
 
 def check_receive(limit: int, visibility_seconds: float) -> None:
-    """Raise LimitExceeded for a receive over the port's limits. Every backend calls this before it receives."""
+    """Raise LimitExceeded for a receive outside the port's limits. Every backend calls this before it receives."""
     if not 1 <= limit <= RECEIVE_MESSAGES_MAX:
         raise LimitExceeded("a receive requests too few or too many messages", value=limit, limit=RECEIVE_MESSAGES_MAX)
     if not 0 < visibility_seconds <= VISIBILITY_SECONDS_MAX:

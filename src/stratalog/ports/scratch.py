@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from stratalog.errors import Corrupt, Invalid, NotFound
-from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.blobs import Blobs, BlobStat, Damaged, ignore
 from stratalog.process_fork import close_in_child
 
 __all__ = ["Scratch", "ScratchBlobs"]
@@ -64,9 +64,9 @@ class ScratchBlobs:
         """Return the metadata of the blob in the store. Puts to the scratch file do not change it."""
         return self._blobs.stat(key)
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         """Yield the blobs in the store, without the blobs in the scratch file."""
-        return self._blobs.list(prefix, after=after)
+        return self._blobs.list(prefix, after=after, damaged=damaged)
 
     def delete(self, key: str, stamp: str) -> NoReturn:
         raise Invalid("a check may not delete")

@@ -15,7 +15,7 @@ from stratalog.codec import Value, canonical, json_reason
 from stratalog.errors import Invalid, LimitExceeded
 from stratalog.limits import JSON_DEPTH_MAX
 
-__all__ = ["from_json", "from_plain", "restore", "to_json", "to_plain"]
+__all__ = ["from_json", "from_plain", "restore", "to_plain"]
 
 BYTES = "$bytes"
 
@@ -57,11 +57,6 @@ def restore(plain: Any) -> Any:
         for name in plain.__struct_fields__:
             msgspec.structs.force_setattr(plain, name, restore(getattr(plain, name)))
     return plain
-
-
-def to_json(value: Value) -> bytes:
-    """Return one line of JSON, without a line break at its end."""
-    return msgspec.json.encode(to_plain(value))
 
 
 def from_json(text: str | bytes) -> Value:

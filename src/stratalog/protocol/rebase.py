@@ -44,7 +44,7 @@ def run_intent(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
     """
     mutator: Callable[[Draft, Any], object] | None = mutators.get(intent.name)
     if mutator is None:
-        raise Invalid("no such mutator", name=intent.name)
+        raise Invalid("no such mutator", mutator=intent.name, known=", ".join(sorted(mutators)))
     child = draft.child()
     check_has_run(mutator(child, decode(intent.args)))
     before = {key: draft.encoded(key) for key in child.changes}

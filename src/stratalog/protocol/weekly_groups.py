@@ -2,9 +2,11 @@
 
 A client that pulls learns that its group was forgotten, and begins anew. A program that only sends queued pushes, and
 counts each as done, does not pull. So no message of its group may wait when the group is forgotten. The name of a
-weekly group contains its week, and a sender uses a weekly group only in that week. The queue delivers the messages of a
-document in the order in which they were sent. So once a push of the group two weeks later is committed, no message of
-the group waits. The week in between allows for senders whose clocks differ by days, and for sends that take long.
+weekly group contains a week of the log's time, which is the time of the log's newest version and never falls. A sender
+reads the log's time before it sends, and again after it sent. It counts a message as sent if the time was in the
+group's week before, and no later than the next week after. The queue delivers the messages of a document in the order
+in which they were sent. So once a push of the group two weeks later is committed, no message of the group waits,
+whatever the clocks of the senders say.
 """
 
 from __future__ import annotations
@@ -35,14 +37,9 @@ class WeeklyGroup(NamedTuple):
         """The name of the group."""
         return f"{self.series}#{self.week:0{WEEK_DIGITS}d}"
 
-    @property
-    def end_ms(self) -> int:
-        """The time at which the week ends, in milliseconds since 1970."""
-        return (self.week + 1) * WEEK_MS
-
 
 def weekly_group(series: str, time_ms: int) -> str:
-    """Return the name of the group of a series for the week that contains ``time_ms``, in milliseconds since 1970."""
+    """Return the name of the group of a series for the week of ``time_ms``, a log's time in milliseconds since 1970."""
     return WeeklyGroup(series, time_ms // WEEK_MS).name
 
 

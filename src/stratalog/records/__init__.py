@@ -1,4 +1,4 @@
-"""Records: named values of any size with versions. The index holds small bodies, and pointers to large bodies.
+"""Records: named values of up to 64 GiB with versions. The index holds small bodies, and pointers to large bodies.
 
 Modules
 -------

@@ -12,6 +12,7 @@ from itertools import islice
 
 import msgspec
 
+from stratalog.arguments import check_class
 from stratalog.clock import Observation, new_id
 from stratalog.codec import Value
 from stratalog.errors import ConditionFailed, Corrupt, Invalid, OutcomeUnknown, StratalogError, Unavailable
@@ -22,7 +23,7 @@ from stratalog.log.environment import Environment
 from stratalog.ports.index import Attribute, Item, Put, Write, item_bytes
 from stratalog.records.content import RecordBody
 from stratalog.records.decisions import RecordCall, Wanted, next_newer, next_put
-from stratalog.records.put import Decide, Heads, Planned, RecordAppend
+from stratalog.records.put import Decide, Heads, Planned
 from stratalog.records.requests import RecordRequest
 from stratalog.records.versions import (
     Name,
@@ -90,10 +91,7 @@ class _Put:
         self._made: list[RecordBody] = []
         try:
             call, decide = _asked(environment, organisation, body, self._made)
-            principal = call.request.principal
-            self.append = RecordAppend(
-                environment, call.name, heads, call.write_id, decide, call.wrote, principal=principal
-            )
+            self.append = call.append(heads, decide)
             self._call = call
         except StratalogError as exc:
             self.error = exc
@@ -173,9 +171,10 @@ class _UnstoredBody(RecordBody):
 def put_many(
     environment: Environment, organisation: str, heads: Heads, bodies: Iterable[NewBody], threads: int
 ) -> Iterator[Stored]:
-    """Yield the results of all bodies in order. Raises the errors of iterating over ``bodies``, and Closed.
+    """Yield the results of all bodies in order.
 
-    All other errors are part of the results.
+    Raises the errors of iterating over ``bodies``, and TypeError for an item of another class than NewBody. The error
+    of a put is part of its result. If the store is closed, a joint commit raises Closed.
     """
     with nullcontext() if environment.index.joint_commits else ThreadPoolExecutor(threads) as pool:
         yield from put_through(pool, environment, organisation, heads, bodies)
@@ -291,7 +290,7 @@ def _decide(call: RecordCall, body: NewBody, given: dict[str, Attribute], conten
     if not body.newer_only:
         return next_put(call, Wanted(given, body.metadata is not None, content, None), None)
     if body.source_time_ms is None:
-        raise Invalid("put_if_newer needs the source's time", record=body.id)
+        raise Invalid("a body with newer_only needs source_time_ms", record=body.id)
     return next_newer(call, given, content, body.source_time_ms, body.changed_only)
 
 
@@ -300,6 +299,7 @@ def _next_batch(rest: Iterator[NewBody]) -> list[NewBody]:
     batch: list[NewBody] = []
     size = 0
     for body in islice(rest, BATCH_BODIES):
+        check_class(NewBody, body=body)
         batch.append(body)
         size += len(body.body)
         if size > BATCH_BYTES:

@@ -38,6 +38,7 @@ from stratalog.log.commit import commit_once
 from stratalog.log.directory import organisation_missing
 from stratalog.log.entries import inline_body
 from stratalog.log.environment import Environment
+from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.ports.index import NO_BLOBS, Attribute, Item, Write
 from stratalog.records.floor import read_floor
 from stratalog.records.uploads import pin_put, unpin
@@ -296,17 +297,12 @@ class MissingBlobs:
         reads.note(key, "", seen)
 
 
-class RetryingBlobs:
+class RetryingBlobs(BlobsWrapper):
     """Blobs whose puts are retried for a while. Repeating a put is always safe."""
 
     def __init__(self, environment: Environment) -> None:
+        super().__init__(environment.blobs)
         self._environment = environment
-        self._blobs = environment.blobs
-        self.get = environment.blobs.get
-        self.stat = environment.blobs.stat
-        self.list = environment.blobs.list
-        self.delete = environment.blobs.delete
-        self.close = environment.blobs.close
 
     def put(self, key: str, body: bytes) -> None:
         retry = self._environment.retry()

@@ -27,7 +27,7 @@ from stratalog.records.chain import CHAIN_ATTRIBUTES
 from stratalog.records.content import RecordBody, stream_version
 from stratalog.records.floor import floor_check, read_floor
 from stratalog.records.history import check_superseded, item_at
-from stratalog.records.put import Decide, RecordDraft
+from stratalog.records.put import Decide, Heads, RecordAppend, RecordDraft
 from stratalog.records.requests import RecordRequest, same_request
 from stratalog.records.versions import TOMBSTONE, Name, latest_item
 
@@ -58,6 +58,19 @@ class RecordCall(msgspec.Struct, frozen=True):
 
         asked = msgspec.structs.replace(self.request, given=given, content=content, as_good=as_good if equal else None)
         return msgspec.structs.replace(self, request=asked)
+
+    def append(self, heads: Heads, decide: Decide, *, fresh: bool = False) -> RecordAppend:
+        """Return the append of the version that ``decide`` returns."""
+        return RecordAppend(
+            self.environment,
+            self.name,
+            heads,
+            self.write_id,
+            decide,
+            self.wrote,
+            principal=self.request.principal,
+            fresh=fresh,
+        )
 
     def attributes(self) -> dict[str, Attribute]:
         """Return the attributes by which the version records the call."""
@@ -149,7 +162,8 @@ def next_update(call: RecordCall, function: Callable[[bytes], bytes], create: by
             return latest
         if latest is None or _deleted(latest):
             if create is None:
-                raise NotFound("record not found", record=call.name.id, version=_version(latest))
+                reason = "record not found; give the first body of a new record as create="
+                raise NotFound(reason, record=call.name.id, version=_version(latest))
             return _draft(call, {}, _content(call, made, create))
         content = _content(call, made, function(_body(call, latest)))
         if content.digest == latest.attributes["h"]:

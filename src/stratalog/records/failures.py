@@ -20,12 +20,13 @@ from stratalog.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from stratalog.keys import dead_letters_partition, failures_partition, id_sort
+from stratalog.keys import dead_letters_partition, failures_partition, id_sort, record_key, unescape
 from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
 from stratalog.log.bodies import BodyRef
 from stratalog.log.commit import commit_once
 from stratalog.log.directory import organisation_missing
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import Damaged, decoded, list_items, raise_damage
 from stratalog.ports.index import NO_BLOBS, Absent, Attribute, Condition, Delete, Equals, Item, Put, Write
 from stratalog.ports.stored_attributes import Count, Hash, Packed, Time, read_attributes
 from stratalog.records.content import RecordBody
@@ -37,6 +38,7 @@ __all__ = [
     "StoredFailures",
     "count_failure",
     "failure_item",
+    "failure_items",
     "letter_from_item",
     "list_dead_letters",
     "resolve_failures",
@@ -156,11 +158,16 @@ def resolve_failures(environment: Environment, name: Name) -> None:
                 raise ContentionError("other writers kept counting failures first", record=name.id) from exc
 
 
-def list_dead_letters(environment: Environment, organisation: str, *, after: str = "") -> Iterator[DeadLetter]:
-    """Yield the dead letters after the id ``after``, in order of the ids' UTF-8. Reads by pages."""
-    start = id_sort(after, "after") if after else None
-    for item in environment.index.query(dead_letters_partition(organisation), after=start):
-        yield letter_from_item(item.sort, item)
+def list_dead_letters(
+    environment: Environment, organisation: str, *, after: str = "", damaged: Damaged = raise_damage
+) -> Iterator[DeadLetter]:
+    """Yield the dead letters after the id ``after``, in order of the ids' UTF-8. Reads by pages.
+
+    ``damaged`` is called with the error of each damaged letter.
+    """
+    start, partition = id_sort(after, "after") if after else None, dead_letters_partition(organisation)
+    items = list_items(environment.index, partition, after=start)
+    return decoded(items, lambda item: letter_from_item(item.sort, item), damaged, partition=partition)
 
 
 def failure_item(environment: Environment, name: Name) -> Item | None:
@@ -172,6 +179,26 @@ def failure_item(environment: Environment, name: Name) -> Item | None:
     if item is not None:
         read_attributes(item, StoredFailures, NOUN)
     return item
+
+
+def failure_items(environment: Environment, name: Name) -> Iterator[Item]:
+    """Yield the item that counts a record's failures, and the equal item of its dead letter. Raises Corrupt.
+
+    If one of the two items is lost, the other still refers to the last failure's body. Uses only the key of ``name``.
+    """
+    counted = failure_item(environment, name)
+    if counted is not None:
+        yield counted
+    head, mark, _ = name.key.partition("~")
+    partition, start = dead_letters_partition(name.organisation), unescape(head)
+    # The key of a long id has only the beginning of the id, so compare the keys of the letters with this beginning.
+    letters = environment.index.query(partition, after=start) if mark else [environment.index.get(partition, start)]
+    for letter in letters:
+        if letter is None or not letter.sort.startswith(start):
+            return
+        if record_key(letter.sort) == name.key:
+            read_attributes(letter, StoredFailures, NOUN)
+            yield letter
 
 
 def _report(environment: Environment, name: Name, item: Item) -> None:

@@ -191,7 +191,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         self._sends: Counter[int] = Counter()
         self._doubts: set[int] = set()
         self._refresh: Callable[[], None] | None = None
-        self._answer: Item | StratalogError | None = None
+        self._answer: Item | Exception | None = None
 
     def write(self) -> Item:
         """Return the resulting version, which this call wrote or which existed already.
@@ -256,7 +256,7 @@ class RecordAppend(ConditionalAppend[RecordHead, Planned]):
         except (Unavailable, OutcomeUnknown):
             self._behind = True  # the decision may have found that its head is outdated
             raise
-        except StratalogError as exc:
+        except Exception as exc:
             verdict = self._verdict(exc)
             if verdict is exc:
                 raise

@@ -15,16 +15,18 @@ import msgspec
 
 from stratalog.errors import ConditionFailed, Conflict, ContentionError, Corrupt, Invalid
 from stratalog.keys import MARK_SORT, number, parse_number, waiting_partition
-from stratalog.limits import COMMIT_WRITES_MAX, GRACE_SECONDS, RECORD_MARKS_MAX
+from stratalog.limits import GRACE_SECONDS, RECORD_MARKS_MAX
 from stratalog.log.bodies import blob_addresses, read_body_back
 from stratalog.log.callbacks import Report, quiet
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import ignore, keys_of, list_items
 from stratalog.log.marks import free_time_reached, is_mark_ahead
+from stratalog.log.retention import delete_items
 from stratalog.ports.blobs import BlobStat
 from stratalog.ports.index import Delete, Equals, Index, Item
 from stratalog.ports.read_back import require_intact
 from stratalog.records.content import body_prefix
-from stratalog.records.failures import failure_item
+from stratalog.records.failures import failure_items
 from stratalog.records.floor import FLOOR_SORT, Floor, Mark, floor_from_item, read_floor, store_floor
 from stratalog.records.history import item_of, items_in_order
 from stratalog.records.uploads import is_uploading, pins_of
@@ -55,7 +57,7 @@ def prune_versions(
             "pruning needs either a number of versions to retain or a time", retain=retain, before_ms=before_ms
         )
     if retain is not None and (type(retain) is not int or retain < 1):
-        raise Invalid("the latest version is never pruned", retain=retain)
+        raise Invalid("the number of versions to retain must be at least 1", retain=retain)
     retry = environment.retry()
     while True:
         floor = read_floor(environment.index, name)
@@ -88,12 +90,13 @@ def free_versions(environment: Environment, name: Name, *, dry_run: bool = False
     if dry_run:
         known = read_floor(environment.index, name)
         freeing = max([known.freeing, *_due(environment, known)])
-        due = sum(1 for _ in environment.index.query(name.partition, after=BEFORE_VERSIONS, before=number(freeing)))
+        due = sum(1 for _ in _sorts_below(environment.index, name, freeing))
         report(due)
         return due
     floor = _begin_freeing(environment, name)
     deleted = 0
-    for count in _delete_below(environment.index, name, floor.freeing):
+    forgotten = _sorts_below(environment.index, name, floor.freeing)
+    for count in delete_items(environment.index, name.partition, forgotten):
         deleted += count
         environment.count("freed record version", count)
         report(count)
@@ -142,9 +145,10 @@ def referenced(environment: Environment, name: Name, *, dry_run: bool = False) -
 
 
 def is_known(environment: Environment, name: Name) -> bool:
-    """Return whether the record has an item in its partition, a pin, or a failure."""
-    lists = (environment.index.query(name.partition, limit=1), pins_of(environment, name))
-    return any(next(items, None) is not None for items in lists) or failure_item(environment, name) is not None
+    """Return whether the record has an item in its partition, a pin, a failure, or a dead letter."""
+    versions = environment.index.query(name.partition, limit=1)
+    lists = (versions, pins_of(environment, name), failure_items(environment, name))
+    return any(next(items, None) is not None for items in lists)
 
 
 def _wait(environment: Environment, name: Name, retry: Retry, lost: Conflict) -> None:
@@ -248,23 +252,9 @@ def _settle_freed(environment: Environment, name: Name, freed: int) -> None:
             _wait(environment, name, retry, exc)
 
 
-def _delete_below(index: Index, name: Name, version: int) -> Iterator[int]:
-    """Delete the items below ``version``. Yield the number of items after each commit."""
-    size = COMMIT_WRITES_MAX if index.joint_commits else 1  # joint deletes may cost twice as much each
-    for batch in _batches(index.query(name.partition, after=BEFORE_VERSIONS, before=number(version)), size):
-        index.commit([Delete(item.partition, item.sort) for item in batch])
-        yield len(batch)
-
-
-def _batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
-    batch: list[Item] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+def _sorts_below(index: Index, name: Name, version: int) -> Iterator[str]:
+    """Yield the sort keys of the items below a version, also those of damaged items."""
+    return keys_of(list_items(index, name.partition, after=BEFORE_VERSIONS, before=number(version)), ignore)
 
 
 def _older_than_grace(environment: Environment, stat: BlobStat) -> bool:
@@ -272,16 +262,16 @@ def _older_than_grace(environment: Environment, stat: BlobStat) -> bool:
 
 
 def _roots(environment: Environment, name: Name) -> Iterator[str]:
-    """Yield the hashes of all blobs that a version or the last failure refers to."""
+    """Yield the hashes of all blobs that a version, the last failure or the dead letter refers to."""
     freeing = 0
     for item in environment.index.query(name.partition):
         if item.sort == FLOOR_SORT:
             freeing = floor_from_item(item).freeing
         elif "x" in item.attributes and not BEFORE_VERSIONS < item.sort < number(freeing):
             yield from _addresses(environment, name, item)
-    failure = failure_item(environment, name)
-    if failure is not None and "x" in failure.attributes:
-        yield from _addresses(environment, name, failure)
+    for failure in failure_items(environment, name):
+        if "x" in failure.attributes:
+            yield from _addresses(environment, name, failure)
 
 
 def _addresses(environment: Environment, name: Name, item: Item) -> Iterator[str]:

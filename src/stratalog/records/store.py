@@ -1,4 +1,4 @@
-"""Records: named values of any size with versions 1, 2, 3 …: small bodies in the index, large bodies in blobs."""
+"""Records: named values of up to 64 GiB with versions 1, 2, 3 …: small bodies in the index, large bodies in blobs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from stratalog.keys import escape, record_key
 from stratalog.log.directory import RECORDS, Listing, list_directory
 from stratalog.log.entries import check_principal, check_write_id
 from stratalog.log.environment import Environment
+from stratalog.log.listed_items import Damaged, raise_damage
 from stratalog.records.batch import PUT_THREADS, NewBody, Stored, put_many, would_put
 from stratalog.records.content import RecordBody, stream_item, stream_version
 from stratalog.records.decisions import (
@@ -33,7 +34,7 @@ from stratalog.records.failures import (
     resolve_failures,
 )
 from stratalog.records.history import check_superseded, item_of, items_in_order
-from stratalog.records.put import Decide, Heads, RecordAppend
+from stratalog.records.put import Decide, Heads
 from stratalog.records.redaction import redact_item
 from stratalog.records.requests import Operation, RecordRequest
 from stratalog.records.retention import collect_blobs, free_versions, prune_versions
@@ -134,7 +135,7 @@ class Records:
         source_time_ms: int | None = None,
         metadata: Mapping[str, Value] | None = None,
         write_id: str | None = None,
-        write_id_is_new: bool = False,
+        first_attempt: bool = False,
         principal: str = "",
         equal: Callable[[bytes, bytes], bool] | None = None,
         size: int | None = None,
@@ -150,11 +151,12 @@ class Records:
 
         To find out whether this put stored the body, pass a new ``write_id``, and compare it with that of the result.
         If the version after ``expected`` is forgotten, a put with a ``write_id`` raises OutcomeUnknown, since an
-        earlier call with the same id may have stored that version. With ``write_id_is_new`` it raises VersionConflict.
+        earlier call with the same id may have stored that version. With ``first_attempt`` there was no earlier call, so
+        the put raises VersionConflict.
 
         Raises VersionConflict with ``expected`` and ``actual``; QuotaExceeded, ContentionError.
         """
-        call = self._call(id, write_id, principal, "put", write_id_is_new)
+        call = self._call(id, write_id, principal, "put", first_attempt)
         given = {**check_metadata(metadata), **check_source_time(source_time_ms)}
         if equal is not None and not isinstance(body, bytes | bytearray | memoryview):
             raise Invalid("the body to compare must be bytes", record=id)
@@ -184,6 +186,8 @@ class Records:
     def put_many(self, bodies: Iterable[NewBody], *, threads: int = PUT_THREADS) -> Iterator[Stored]:
         """Store many bodies, each by the rules of `put` or `put_if_newer`. Yield the results in the order of the
         bodies.
+
+        The bodies are stored while the caller takes the results: without a loop over them, nothing is stored.
 
         If the index has joint commits, puts of different records share commits, which makes a put cheaper. Otherwise
         ``threads`` puts run in parallel. The call is no transaction: each put succeeds or fails alone. The error of a
@@ -257,7 +261,8 @@ class Records:
         """Forget all but the newest ``retain`` versions, or versions superseded at or before ``before_ms``.
 
         Return the oldest version kept. Reads of forgotten versions raise VersionForgotten at once. `free` deletes these
-        versions when no writer can rely on them any more.
+        versions when no writer can rely on them any more. Raises NotFound. Raises Corrupt if the body of the oldest
+        version kept or of the latest one is damaged: nothing is forgotten.
         """
         return prune_versions(self.environment, self._name(id), retain=retain, before_ms=before_ms)
 
@@ -268,12 +273,14 @@ class Records:
         collect_blobs(self.environment, name)
         return freed
 
-    def list(self, after: str = "", *, prefix: str = "") -> Iterator[Listing]:
+    def list(self, after: str = "", *, prefix: str = "", damaged: Damaged = raise_damage) -> Iterator[Listing]:
         """Yield every record ever created, also deleted records, after the id ``after``, in order of the ids' UTF-8.
 
-        With ``prefix``, yield only the records whose id begins with ``prefix``.
+        With ``prefix``, yield only the records whose id begins with ``prefix``. ``damaged`` is called with the error of
+        each damaged line of the list, which names the line. Without ``damaged``, the list raises this error.
         """
-        return list_directory(self.environment.index, self.organisation, RECORDS, after=after, prefix=prefix)
+        index = self.environment.index
+        return list_directory(index, self.organisation, RECORDS, after=after, prefix=prefix, damaged=damaged)
 
     def fail(
         self, id: str, reason: str, *, body: Body | None = None, pointer: str = "", write_id: str | None = None
@@ -297,9 +304,12 @@ class Records:
         item = failure_item(self.environment, self._name(id))
         return None if item is None else letter_from_item(id, item)
 
-    def dead_letters(self, after: str = "") -> Iterator[DeadLetter]:
-        """Yield the records that failed too often, after the id ``after``, in order of the ids' UTF-8."""
-        return list_dead_letters(self.environment, self.organisation, after=after)
+    def dead_letters(self, after: str = "", *, damaged: Damaged = raise_damage) -> Iterator[DeadLetter]:
+        """Yield the records that failed too often, after the id ``after``, in order of the ids' UTF-8.
+
+        ``damaged`` is called as in `list`.
+        """
+        return list_dead_letters(self.environment, self.organisation, after=after, damaged=damaged)
 
     def open_dead_letter(self, id: str) -> Iterator[bytes]:
         """Return the body stored with the last failure, in verified parts.
@@ -322,11 +332,11 @@ class Records:
         return Name(self.organisation, id)
 
     def _call(
-        self, id: str, write_id: str | None, principal: str, operation: Operation, is_new: bool = False
+        self, id: str, write_id: str | None, principal: str, operation: Operation, first_attempt: bool = False
     ) -> RecordCall:
         own = self._write_id(write_id)
         request = RecordRequest(operation, principal=check_principal(principal))
-        return RecordCall(self.environment, self._name(id), own, write_id is not None and not is_new, request)
+        return RecordCall(self.environment, self._name(id), own, write_id is not None and not first_attempt, request)
 
     def _write_id(self, given: str | None) -> str:
         return new_id(self.environment.clock) if given is None else check_write_id(given)
@@ -342,18 +352,7 @@ class Records:
     def _run(self, call: RecordCall, decide: Decide, made: Contents, *, fresh: bool = False) -> RecordVersion:
         """Put the version that ``decide`` returns. Settle the content that was stored; release other contents."""
         try:
-            heads, write_id = self._heads, call.write_id
-            append = RecordAppend(
-                self.environment,
-                call.name,
-                heads,
-                write_id,
-                decide,
-                call.wrote,
-                principal=call.request.principal,
-                fresh=fresh,
-            )
-            item = append.write()
+            item = call.append(self._heads, decide, fresh=fresh).write()
             if item.attributes["w"] == call.write_id:
                 for content in made:
                     if content.digest == item.attributes["h"]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from stratalog.errors import Corrupt, NotFound, VersionForgotten
 from stratalog.keys import number, parse_number
 from stratalog.limits import VERIFY_ATTEMPTS_MAX
+from stratalog.log.callbacks import Report
 from stratalog.log.chain import body_digest, genesis
 from stratalog.log.environment import Environment
 from stratalog.log.verification import (
@@ -31,9 +32,7 @@ from stratalog.records.versions import TOMBSTONE, Name, checked_item, unchecked_
 __all__ = ["verify_record"]
 
 
-def verify_record(
-    environment: Environment, name: Name, *, progress: Callable[[int], None] | None = None
-) -> ChainReport:
+def verify_record(environment: Environment, name: Name, *, progress: Report | None = None) -> ChainReport:
     """Recompute a record's chain, from the oldest version kept to the latest. Reads and hashes every body.
 
     If another process prunes the record meanwhile, the report has only the findings of versions that are still kept.
@@ -56,9 +55,7 @@ def verify_record(
     raise VersionForgotten("the floor rose during each attempt to verify the record", record=name.id)
 
 
-def _verified(
-    environment: Environment, name: Name, floor: Floor, last: int, progress: Callable[[int], None] | None
-) -> ChainReport:
+def _verified(environment: Environment, name: Name, floor: Floor, last: int, progress: Report | None) -> ChainReport:
     start = floor.version - 1
     origin = floor.origin or _origin(environment, name)
     if not origin:

@@ -11,7 +11,7 @@ from stratalog.codec import Value, canonical, encode, sha256, unpack_item
 from stratalog.errors import Corrupt, Invalid, LimitExceeded
 from stratalog.keys import RecordKey, number, parse_number, record_key, record_partition
 from stratalog.limits import BODY_PART_BYTES, INTEGER_MAX, METADATA_BYTES_MAX
-from stratalog.log.bodies import BodyRef
+from stratalog.log.bodies import BodyRef, decode_body_ref
 from stratalog.ports.index import Attribute, Index, Item
 from stratalog.ports.stored_attributes import Count, Hash, Packed, Time, decode_attribute, read_attributes
 
@@ -133,7 +133,7 @@ def version_from_item(name: Name, item: Item) -> RecordVersion:
         principal=stored.p,
         redacted="d" in item.attributes,
         hash=stored.ch,
-        ref=decode_attribute(item, "x", _decode_ref, NOUN) if "x" in item.attributes else None,
+        ref=decode_attribute(item, "x", decode_body_ref, NOUN) if "x" in item.attributes else None,
     )
 
 
@@ -192,10 +192,9 @@ def check_source_time(source_time_ms: int | None) -> dict[str, Attribute]:
 def decode_ref(stored: Attribute) -> BodyRef:
     """Return the body reference that an item stores. Raises Corrupt."""
     try:
-        return _decode_ref(stored)  # type: ignore[arg-type]
+        return decode_body_ref(stored)  # type: ignore[arg-type]
     except (TypeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Corrupt("a pointer to a body cannot be decoded", reason=str(exc)) from exc
 
 
-_decode_ref = msgspec.msgpack.Decoder(BodyRef).decode
 _decode_metadata = msgspec.msgpack.Decoder(dict[str, Any]).decode

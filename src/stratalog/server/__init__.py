@@ -11,11 +11,11 @@ web_server      the process that serves the application until a signal
 processes       several processes that serve one listening socket
 siblings        the messages between these processes
 handovers       connections that move to the preferred process of a contended document
+addresses       the network addresses of peers and callers
 acceptor        the accept loop, which refuses connections above the limit
 connections     uvicorn's protocols, with deadlines
 counted_requests  bytes of requests, counted against quotas
 deadlines       the slowest allowed rates of sending a body and reading a response
-descriptors     the number of connections that the process has room for
 log_throttle    a limit of one log line a second for each kind
 request_bodies  request bodies, unpacked within limits
 request_headers  the headers of a request, decoded once
@@ -137,58 +137,18 @@ __all__ = [
 # routes and no cryptography. Its cold start takes 220 ms of CPU time instead of 290 ms.
 _HOMES = {
     "app": ("create_app",),
-    "application": (
-        "Application",
-        "Quotas",
-        "ServerLimits",
-    ),
+    "application": ("Application", "Quotas", "ServerLimits"),
     "applications": ("find_application",),
     "byte_budgets": ("bytes_of",),
     "error_responses": ("PROBLEMS",),
-    "pages": (
-        "POLICY",
-        "WEB",
-        "files_in",
-        "serve_files",
-    ),
-    "parameters": (
-        "PREFIX",
-        "At",
-        "Count",
-        "Key",
-        "Name",
-        "Text",
-        "Version",
-    ),
+    "pages": ("POLICY", "WEB", "files_in", "serve_files"),
+    "parameters": ("PREFIX", "At", "Count", "Key", "Name", "Text", "Version"),
     "pools": ("present_work",),
-    "ranges": (
-        "IfNoneMatch",
-        "RangeHeader",
-        "answer_body",
-    ),
-    "row_pages": (
-        "RowPage",
-        "answer_page",
-        "page_of",
-    ),
-    "security": (
-        "Authenticate",
-        "Authorize",
-        "Principal",
-        "StaticTokens",
-    ),
-    "service": (
-        "Served",
-        "Service",
-        "deleting",
-        "posting",
-        "putting",
-        "reading",
-    ),
-    "thread_pool": (
-        "Pool",
-        "PoolSettings",
-    ),
+    "ranges": ("IfNoneMatch", "RangeHeader", "answer_body"),
+    "row_pages": ("RowPage", "answer_page", "page_of"),
+    "security": ("Authenticate", "Authorize", "Principal", "StaticTokens"),
+    "service": ("Served", "Service", "deleting", "posting", "putting", "reading"),
+    "thread_pool": ("Pool", "PoolSettings"),
     "web_tokens": ("WebTokens",),
 }
 

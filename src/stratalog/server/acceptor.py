@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from stratalog.limits import ACCEPT_RETRY_SECONDS, ACCEPTS_PER_TURN_MAX, SETUPS_PER_TURN_MAX
-from stratalog.server.connection_shares import network_of
+from stratalog.server.addresses import network_of
 from stratalog.server.connections import OpenConnections
 from stratalog.server.errors import Refused, encoded_problem
 from stratalog.server.metrics import Metrics

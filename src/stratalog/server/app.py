@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from importlib.metadata import version
-from typing import Any
 
-from litestar import Litestar, Request, Response
+from litestar import Litestar
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
@@ -20,7 +19,7 @@ from stratalog.documents import Document
 from stratalog.errors import StratalogError
 from stratalog.protocol.sync import Push, Pushed
 from stratalog.server.application import Application
-from stratalog.server.audit import Audit, note_refusal
+from stratalog.server.audit import Audit
 from stratalog.server.blobs import BLOBS
 from stratalog.server.bodies import Answer, Question
 from stratalog.server.byte_budgets import bounded
@@ -97,11 +96,7 @@ def create_app(
         [*ROUTES, *application.routes, pages(application)],
         debug=False,
         dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
-        exception_handlers={
-            StratalogError: _handle_core,
-            HTTPException: handle_http,
-            Exception: handle_unexpected,
-        },
+        exception_handlers={StratalogError: handle_core, HTTPException: handle_http, Exception: handle_unexpected},
         lifespan=[_running(service)],
         logging_config=None,
         middleware=[answers_options, decoded_names, allowed],
@@ -125,12 +120,6 @@ def create_app(
         rates=service.rates,
     )
     return app
-
-
-def _handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Response[bytes]:
-    answer = handle_core(request, error)
-    note_refusal(request.scope, error, answer.status_code or 0)
-    return answer
 
 
 def _push_path(store: Store, application: Application, direct: Pushing) -> Pushing:

@@ -9,51 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stratalog import limits
 from stratalog.arguments import CheckedStruct
 from stratalog.documents import Rules
-from stratalog.limits import (
-    ADDRESS_SHARE_MAX,
-    ANSWER_BYTES_IN_FLIGHT_MAX,
-    ANSWER_BYTES_OF_PRINCIPAL_MAX,
-    ANSWER_BYTES_PER_SECOND_MIN,
-    ANSWER_SILENCE_SECONDS_MAX,
-    BODY_BYTES_IN_FLIGHT_MAX,
-    BODY_BYTES_OF_PRINCIPAL_MAX,
-    CALL_WAIT_SECONDS_MAX,
-    CLIENT_CREATIONS_BURST,
-    CLIENT_CREATIONS_PER_SECOND,
-    CONNECTION_IDLE_SECONDS_MAX,
-    CONNECTIONS_MAX,
-    CREATIONS_BURST,
-    CREATIONS_PER_SECOND,
-    DECODED_BYTES_IN_FLIGHT_MAX,
-    DECODED_BYTES_OF_PRINCIPAL_MAX,
-    DECODED_WAIT_SECONDS_MAX,
-    FILE_BYTES_MAX,
-    FILE_BYTES_OF_PRINCIPAL_MAX,
-    INVALID_TOKEN_WAIT_SECONDS,
-    INVALID_TOKENS_BURST,
-    INVALID_TOKENS_PER_SECOND,
-    LIVE_CONNECTIONS_MAX,
-    ORGANISATION_SHARE_MAX,
-    PAGE_BYTES_MAX,
-    POOL_CALLS_MAX,
-    PRINCIPAL_SHARE_MAX,
-    PUSHES_WAITING_MAX,
-    QUEUED_PUSHES_MAX,
-    RATE_ORGANISATION_REQUESTS_BURST,
-    RATE_ORGANISATION_REQUESTS_PER_SECOND,
-    RATE_REQUESTS_BURST,
-    RATE_REQUESTS_PER_SECOND,
-    RECORD_CREATIONS_BURST,
-    RECORD_CREATIONS_PER_SECOND,
-    REQUEST_BODY_BYTES_PER_SECOND_MIN,
-    REQUEST_BODY_SECONDS_MAX,
-    REQUEST_BYTES_MAX,
-    REQUEST_COMPRESSED_BYTES_MAX,
-    REQUEST_DECODED_BYTES_MAX,
-    REQUEST_HEAD_SECONDS_MAX,
-)
 from stratalog.log import LogSettings
 from stratalog.log.usage import UNLIMITED, Quotas
 from stratalog.protocol.mutators import BUILT_IN_MUTATORS, Mutators
@@ -74,7 +32,7 @@ class ServerLimits(CheckedStruct, frozen=True, kw_only=True):
     threads: int = 16
     """The number of threads in each of three pools: reads, writes, and an application's own routes."""
 
-    call_wait_seconds_max: float = CALL_WAIT_SECONDS_MAX
+    call_wait_seconds_max: float = limits.CALL_WAIT_SECONDS_MAX
     """The longest wait of a call for a thread."""
 
     live_poll_seconds: float = 0.03
@@ -84,77 +42,77 @@ class ServerLimits(CheckedStruct, frozen=True, kw_only=True):
     live_heartbeat_seconds: float = 20.0
     """The longest silence on a live connection before the server sends a heartbeat."""
 
-    request_bytes_max: int = REQUEST_BYTES_MAX
-    request_compressed_bytes_max: int = REQUEST_COMPRESSED_BYTES_MAX
-    request_head_seconds_max: float = REQUEST_HEAD_SECONDS_MAX
-    request_body_seconds_max: float = REQUEST_BODY_SECONDS_MAX
-    request_body_bytes_per_second_min: float = REQUEST_BODY_BYTES_PER_SECOND_MIN
-    connection_idle_seconds_max: float = CONNECTION_IDLE_SECONDS_MAX
-    answer_silence_seconds_max: float = ANSWER_SILENCE_SECONDS_MAX
-    answer_bytes_per_second_min: float = ANSWER_BYTES_PER_SECOND_MIN
-    request_decoded_bytes_max: int = REQUEST_DECODED_BYTES_MAX
-    body_bytes_in_flight_max: int = BODY_BYTES_IN_FLIGHT_MAX
-    body_bytes_of_principal_max: int = BODY_BYTES_OF_PRINCIPAL_MAX
+    request_bytes_max: int = limits.REQUEST_BYTES_MAX
+    request_compressed_bytes_max: int = limits.REQUEST_COMPRESSED_BYTES_MAX
+    request_head_seconds_max: float = limits.REQUEST_HEAD_SECONDS_MAX
+    request_body_seconds_max: float = limits.REQUEST_BODY_SECONDS_MAX
+    request_body_bytes_per_second_min: float = limits.REQUEST_BODY_BYTES_PER_SECOND_MIN
+    connection_idle_seconds_max: float = limits.CONNECTION_IDLE_SECONDS_MAX
+    answer_silence_seconds_max: float = limits.ANSWER_SILENCE_SECONDS_MAX
+    answer_bytes_per_second_min: float = limits.ANSWER_BYTES_PER_SECOND_MIN
+    request_decoded_bytes_max: int = limits.REQUEST_DECODED_BYTES_MAX
+    body_bytes_in_flight_max: int = limits.BODY_BYTES_IN_FLIGHT_MAX
+    body_bytes_of_principal_max: int = limits.BODY_BYTES_OF_PRINCIPAL_MAX
     """The memory limits for request bodies: one limit for the process, and one limit for each principal. A body counts
     from its arrival to the end of its request."""
 
-    decoded_bytes_in_flight_max: int = DECODED_BYTES_IN_FLIGHT_MAX
-    decoded_bytes_of_principal_max: int = DECODED_BYTES_OF_PRINCIPAL_MAX
+    decoded_bytes_in_flight_max: int = limits.DECODED_BYTES_IN_FLIGHT_MAX
+    decoded_bytes_of_principal_max: int = limits.DECODED_BYTES_OF_PRINCIPAL_MAX
     """The memory limits for decoding and applying bodies: one limit for the process, and one limit for each principal.
     The server refuses a body that needs more than either limit. A push may need more, because the server decodes a
     large push in parts."""
 
-    decoded_wait_seconds_max: float = DECODED_WAIT_SECONDS_MAX
+    decoded_wait_seconds_max: float = limits.DECODED_WAIT_SECONDS_MAX
     """The longest wait of a body for decoding memory. After this wait the server refuses the body, and the caller may
     retry."""
 
-    file_bytes_max: int = FILE_BYTES_MAX
-    file_bytes_of_principal_max: int = FILE_BYTES_OF_PRINCIPAL_MAX
-    answer_bytes_in_flight_max: int = ANSWER_BYTES_IN_FLIGHT_MAX
-    answer_bytes_of_principal_max: int = ANSWER_BYTES_OF_PRINCIPAL_MAX
-    page_bytes_max: int = PAGE_BYTES_MAX
-    """A page of rows ends at this size, or earlier at the request's ``limit``. A page has at least one row, even if
-    that row is larger."""
+    file_bytes_max: int = limits.FILE_BYTES_MAX
+    file_bytes_of_principal_max: int = limits.FILE_BYTES_OF_PRINCIPAL_MAX
+    answer_bytes_in_flight_max: int = limits.ANSWER_BYTES_IN_FLIGHT_MAX
+    answer_bytes_of_principal_max: int = limits.ANSWER_BYTES_OF_PRINCIPAL_MAX
+    page_bytes_max: int = limits.PAGE_BYTES_MAX
+    """A page of rows ends at this size, or earlier at the request's ``limit``. If any row is left, a page has at least
+    one row, even if that row is larger."""
 
-    connections_max: int = CONNECTIONS_MAX
-    live_connections_max: int = LIVE_CONNECTIONS_MAX
-    pool_calls_max: int = POOL_CALLS_MAX
-    principal_share_max: float = PRINCIPAL_SHARE_MAX
-    organisation_share_max: float = ORGANISATION_SHARE_MAX
-    address_share_max: float = ADDRESS_SHARE_MAX
+    connections_max: int = limits.CONNECTIONS_MAX
+    live_connections_max: int = limits.LIVE_CONNECTIONS_MAX
+    pool_calls_max: int = limits.POOL_CALLS_MAX
+    principal_share_max: float = limits.PRINCIPAL_SHARE_MAX
+    organisation_share_max: float = limits.ORGANISATION_SHARE_MAX
+    address_share_max: float = limits.ADDRESS_SHARE_MAX
     """The shares of `connections_max` and of `live_connections_max` that a principal, organisation or address may use.
     The share of an address is for connections without a known principal. Without ``authenticate`` there are no
     shares."""
 
-    pushes_waiting_max: int = PUSHES_WAITING_MAX
-    queued_pushes_max: int = QUEUED_PUSHES_MAX
-    rate_requests_per_second: float = RATE_REQUESTS_PER_SECOND
-    rate_requests_burst: int = RATE_REQUESTS_BURST
+    pushes_waiting_max: int = limits.PUSHES_WAITING_MAX
+    queued_pushes_max: int = limits.QUEUED_PUSHES_MAX
+    rate_requests_per_second: float = limits.RATE_REQUESTS_PER_SECOND
+    rate_requests_burst: int = limits.RATE_REQUESTS_BURST
     """The rate of requests of one principal, or of one address if no principal is known."""
 
-    rate_organisation_requests_per_second: float = RATE_ORGANISATION_REQUESTS_PER_SECOND
-    rate_organisation_requests_burst: int = RATE_ORGANISATION_REQUESTS_BURST
+    rate_organisation_requests_per_second: float = limits.RATE_ORGANISATION_REQUESTS_PER_SECOND
+    rate_organisation_requests_burst: int = limits.RATE_ORGANISATION_REQUESTS_BURST
     """The rate of requests to one organisation by all principals together. Not applied without ``authenticate``."""
 
-    invalid_tokens_per_second: float = INVALID_TOKENS_PER_SECOND
-    invalid_tokens_burst: int = INVALID_TOKENS_BURST
+    invalid_tokens_per_second: float = limits.INVALID_TOKENS_PER_SECOND
+    invalid_tokens_burst: int = limits.INVALID_TOKENS_BURST
     """The rate of invalid tokens of one address. Above this rate, the server checks only tokens that were valid
     recently."""
 
-    invalid_token_wait_seconds: float = INVALID_TOKEN_WAIT_SECONDS
+    invalid_token_wait_seconds: float = limits.INVALID_TOKEN_WAIT_SECONDS
     """The delay of a token's refusal, after the token's address has exceeded the rate of invalid tokens."""
 
-    creations_per_second: float = CREATIONS_PER_SECOND
-    creations_burst: int = CREATIONS_BURST
+    creations_per_second: float = limits.CREATIONS_PER_SECOND
+    creations_burst: int = limits.CREATIONS_BURST
     """The rate of one principal's requests to create documents, logs and forks. A request counts even if it creates
     nothing, for example because the document exists."""
 
-    record_creations_per_second: float = RECORD_CREATIONS_PER_SECOND
-    record_creations_burst: int = RECORD_CREATIONS_BURST
+    record_creations_per_second: float = limits.RECORD_CREATIONS_PER_SECOND
+    record_creations_burst: int = limits.RECORD_CREATIONS_BURST
     """The rate at which one principal may create records. A new version of an existing record does not count."""
 
-    client_creations_per_second: float = CLIENT_CREATIONS_PER_SECOND
-    client_creations_burst: int = CLIENT_CREATIONS_BURST
+    client_creations_per_second: float = limits.CLIENT_CREATIONS_PER_SECOND
+    client_creations_burst: int = limits.CLIENT_CREATIONS_BURST
     """The rate at which one principal may create clients, each by its first mutation in a document."""
 
 
@@ -167,6 +125,10 @@ class Application(CheckedStruct, frozen=True, kw_only=True):
 
     mutators: Mutators = BUILT_IN_MUTATORS
     metadata_fields: tuple[str, ...] = ("id", "name")
+    oldest_needed: Callable[[Any], int] | None = None
+    """A function that returns the oldest version of a `stratalog.Document` that the application still needs; see
+    `stratalog.Rules`."""
+
     authenticate: Authenticate | None = None
     authorize: Authorize | None = None
 
@@ -193,8 +155,9 @@ class Application(CheckedStruct, frozen=True, kw_only=True):
     the server checks no right. A handler may take the ``service`` as a parameter."""
 
     maintenance: Sequence[Callable[[Store], None]] = ()
-    """The application's own steps of maintenance, for example snapshots of another model. Each maintenance pass runs
-    each step once. A step may be interrupted. Two processes may run the same step at the same time."""
+    """The application's own steps of maintenance, for example snapshots of another model. A complete
+    maintenance pass runs each step once. A step may be interrupted. Two processes may run the same step at the same
+    time."""
 
     running: Sequence[Callable[[Store], AbstractContextManager[None]]] = ()
     """Functions that return context managers, for work that the application runs with the server. When a server starts,
@@ -231,8 +194,8 @@ class Application(CheckedStruct, frozen=True, kw_only=True):
 
     @property
     def rules(self) -> Rules:
-        """The mutators and metadata fields, as the rules of a store's documents."""
-        return Rules(self.mutators, self.metadata_fields)
+        """The rules of a store's documents."""
+        return Rules(self.mutators, self.metadata_fields, self.oldest_needed)
 
     def including(self, other: Application) -> Application:
         """Return this application with the routes, pages, maintenance steps and running contexts of ``other`` added.

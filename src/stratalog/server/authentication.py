@@ -27,10 +27,6 @@ from stratalog.server.thread_pool import Pool
 __all__ = ["Authentication"]
 
 
-def _unheard(principal: Principal, address: str) -> None:
-    """Ignore a sign-in."""
-
-
 class Authentication:
     """Calls an application's ``authenticate``. Used from the event loop only.
 
@@ -44,7 +40,7 @@ class Authentication:
         clock: Clock,
         limits: ServerLimits,
         pool: Pool,
-        signed_in: Callable[[Principal, str], None] = _unheard,
+        signed_in: Callable[[Principal, str], None] = lambda principal, address: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._authenticate = authenticate
@@ -68,8 +64,8 @@ class Authentication:
         """Return the principal of the token, or `ANONYMOUS` without authentication.
 
         Raises Refused: 401 for an invalid token, 429 or 503 if ``pool`` has no room. If the address has sent too many
-        invalid tokens, raises Refused with 429 for every token except a remembered token that is still valid. Raises
-        the errors of ``authenticate`` too. Only an invalid token counts against the address.
+        invalid tokens, raises Refused with 429 for every token that this object does not remember. Raises the errors of
+        ``authenticate`` too. Only an invalid token counts against the address.
         """
         if self._authenticate is None:
             return ANONYMOUS
@@ -79,14 +75,15 @@ class Authentication:
         if not is_known:
             self.invalid_tokens.check(holder)
         try:
-            principal = await identify(self._authenticate, lambda: token, self._pool, holder)
+            principal = await identify(self._authenticate, token, self._pool, holder)
         except StratalogError as exc:
             self._note_refusal(exc, digest, holder)
             raise
         self._known[digest] = None
         self._known.move_to_end(digest)
         if not is_known:
-            self._forget_oldest()
+            if len(self._known) > TOKENS_REMEMBERED_MAX:
+                self._known.popitem(last=False)
             self._signed_in(principal, address)
         return principal
 
@@ -104,7 +101,3 @@ class Authentication:
             # A known token may have expired or been revoked. From now on the server treats it as an unknown token.
             self._known.pop(digest, None)
             self.invalid_tokens.take(holder)
-
-    def _forget_oldest(self) -> None:
-        if len(self._known) > TOKENS_REMEMBERED_MAX:
-            self._known.popitem(last=False)

@@ -9,20 +9,14 @@ from litestar.params import PathParameter
 from litestar.response import Stream
 
 from stratalog.keys import escape, record_key, record_owner
-from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Name, Text
-from stratalog.server.ranges import OCTETS, IfNoneMatch, RangeHeader, answer_body
+from stratalog.server.ranges import BODY_RESPONSES, OCTETS, IfNoneMatch, RangeHeader, answer_body
 from stratalog.server.service import Served, Service, reading
 
 __all__ = ["BLOBS"]
 
 Asked = Request[Any, Any, Any]
 Digest = Annotated[str, PathParameter(pattern="^[0-9a-f]{64}$")]
-ANSWERS = {
-    **PROBLEMS,
-    206: response(bytes, "the requested range", OCTETS),
-    304: response(None, "the caller has this body already"),
-}
 
 
 @reading(
@@ -30,7 +24,7 @@ ANSWERS = {
     pool="bodies",
     opt={"action": "read"},
     media_type=OCTETS,
-    responses=ANSWERS,
+    responses=BODY_RESPONSES,
     summary="Read the encoded bytes of a large value",
 )
 def document_blob(
@@ -57,7 +51,7 @@ def document_blob(
     pool="bodies",
     opt={"action": "read-record"},
     media_type=OCTETS,
-    responses=ANSWERS,
+    responses=BODY_RESPONSES,
     summary="Read a record's body that is one blob",
 )
 def record_blob(

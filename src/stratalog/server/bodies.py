@@ -215,7 +215,7 @@ class ArgumentsCheck:
         return decode_body(bytes(raw), self.kind, plain=self.is_plain)
 
 
-def _decode_parts(body: bytes, parts: Any, checked: ArgumentsCheck, failure: StratalogError | None = None) -> Any:
+def _decode_parts(body: bytes, parts: Any, checked: ArgumentsCheck, failure: StratalogError | None) -> Any:
     """Return a push decoded to the type ``parts``, with its arguments still encoded.
 
     If the names and numbers of the push cannot be decoded either, raise ``failure``, the reason of an earlier attempt.

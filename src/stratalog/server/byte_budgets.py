@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,10 +20,10 @@ from stratalog.limits import (
 from stratalog.process_fork import close_in_child
 from stratalog.server.application import Application
 from stratalog.server.budget_queue import BudgetQueue
-from stratalog.server.connection_shares import address_of, connection_of
+from stratalog.server.connection_shares import connection_of
 from stratalog.server.error_responses import error_response
 from stratalog.server.errors import Refused
-from stratalog.server.shares import Allocation, Budget, Holder, HolderKind
+from stratalog.server.shares import Allocation, Budget, HolderKind
 
 __all__ = ["ByteBudgets", "RequestBytes", "bounded", "bytes_of"]
 
@@ -64,10 +63,7 @@ class ByteBudgets:
 
 
 class RequestBytes:
-    """The bytes that one request has taken from each budget.
-
-    As a context manager, this object releases all these bytes at the end of the block.
-    """
+    """The bytes that one request has taken from each budget, until `release`."""
 
     def __init__(self, budgets: ByteBudgets, scope: Scope) -> None:
         self.may_have_written = scope.get("method") not in _METHODS_THAT_READ
@@ -79,7 +75,7 @@ class RequestBytes:
 
     def take_body(self, amount: int) -> None:
         """Take memory for bytes of a body as they arrive. After Refused, nothing was taken."""
-        self._take(self._budgets.bodies, amount)
+        self._allocation(self._budgets.bodies).add(amount)
 
     async def take_decoded(self, amount: int) -> None:
         """Wait for the memory that decoding and applying a body needs, and take it.
@@ -95,7 +91,7 @@ class RequestBytes:
 
     def take_file(self, amount: int) -> None:
         """Take room in a temporary file, in addition to room taken before. Raises Refused."""
-        self._take(self._budgets.files, amount)
+        self._allocation(self._budgets.files).add(amount)
 
     def cover_file(self, amount: int) -> None:
         """Take the room that the request still lacks for a temporary file of ``amount`` bytes. Raises Refused."""
@@ -133,21 +129,12 @@ class RequestBytes:
         if self._budgets.decoded in self._allocations:
             self._budgets.decoded_queue.wake()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        self.release()
-
-    def _take(self, budget: Budget, amount: int) -> None:
-        self._allocation(budget).add(amount)
-
     def _allocation(self, budget: Budget) -> Allocation:
         allocation = self._allocations.get(budget)
         if allocation is None:
             # Determine the holders at the first use. An earlier allocation would lack the organisation, because the
             # request had not entered its organisation.
-            allocation = self._allocations[budget] = budget.take(*_holders(self._scope), amount=0)
+            allocation = self._allocations[budget] = budget.take(*connection_of(self._scope).holders, amount=0)
         return allocation
 
 
@@ -157,10 +144,12 @@ def bounded(app: ASGIApp, budgets: ByteBudgets) -> ASGIApp:
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
             return await app(scope, receive, send)
-        with RequestBytes(budgets, scope) as request_bytes:
-            state: Any = scope.setdefault("state", {})
-            state[_STATE] = request_bytes
+        state: Any = scope.setdefault("state", {})
+        request_bytes = state[_STATE] = RequestBytes(budgets, scope)
+        try:
             await app(scope, receive, _CountedAnswer(request_bytes, scope, send).send)
+        finally:
+            request_bytes.release()
         return None
 
     return call
@@ -215,9 +204,3 @@ class _CountedAnswer:
         start: Any = {"type": "http.response.start", "status": status, "headers": encoded}
         await self._send(start)
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-def _holders(scope: Scope) -> tuple[Holder, ...]:
-    """Return the holders of the connection, with the organisation once the principal was admitted to it."""
-    connection = connection_of(scope)
-    return (("address", address_of(scope)),) if connection is None else connection.holders

@@ -9,26 +9,23 @@ organisation that the caller may not enter. At its end a connection releases its
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Mapping
-from functools import lru_cache
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 from litestar.types import Scope
 
 from stratalog.limits import REQUESTS_RESERVED_SHARE
+from stratalog.server.addresses import network_of
 from stratalog.server.application import ServerLimits
 from stratalog.server.errors import Refused
 from stratalog.server.shares import Allocation, Budget, Holder, HolderKind
 
-__all__ = ["SOCKET", "CallerConnection", "ConnectionBudgets", "address_of", "connection_of", "network_of"]
+__all__ = ["SOCKET", "CallerConnection", "ConnectionBudgets", "address_of", "connection_of"]
 
 _KEY = "stratalog.connection"
 SOCKET = "stratalog.socket"
 """The key under which a scope has the `Allocation` of its socket. Scopes lack this key if sockets are not counted."""
-
-ADDRESSES_REMEMBERED_MAX = 1024
 
 
 class ConnectionBudgets:
@@ -49,26 +46,28 @@ class ConnectionBudgets:
         self.connections = _budget("connections", connections_max, limits, self._is_shared)
         self.live = _budget("live connections", live_max, limits, self._is_shared)
 
-    def open(self, scope: Scope) -> CallerConnection:
-        """Open a connection and store it in ``scope`` for `connection_of`. Raises Refused if the process is full."""
+    @contextmanager
+    def open(self, scope: Scope) -> Iterator[CallerConnection]:
+        """Open a connection until the end of the block, and store it in ``scope`` for `connection_of`.
+
+        Raises Refused if the process is full.
+        """
         data: Any = scope
-        connection = CallerConnection(self, address_of(scope), data.get(SOCKET))
-        data[_KEY] = connection
-        return connection
+        connection = data[_KEY] = CallerConnection(self, address_of(scope), data.get(SOCKET))
+        try:
+            yield connection
+        finally:
+            connection.close()
 
 
 class CallerConnection:
-    """One connection in progress.
+    """One connection in progress. Used from the event loop only."""
 
-    As a context manager, the connection closes at the end of the block. Used from the event loop only.
-    """
-
-    def __init__(self, budgets: ConnectionBudgets, address: str, socket: Allocation | None = None) -> None:
+    def __init__(self, budgets: ConnectionBudgets, address: str, socket: Allocation | None) -> None:
         self.address = address
         self._socket = socket
         self.principal = ""
         self._budgets = budgets
-        self._holders: tuple[Holder, ...] = ()
         self._live: Allocation | None = None
         # Take the allocation without holders. The process's limit applies now. The caller's share applies once the
         # caller is known.
@@ -77,7 +76,7 @@ class CallerConnection:
     @property
     def holders(self) -> tuple[Holder, ...]:
         """The holders for which the connection counts. The first call of a `count_for_` method sets them."""
-        return self._holders
+        return self._own.holders
 
     @property
     def holder(self) -> Holder:
@@ -89,21 +88,21 @@ class CallerConnection:
 
         After Refused, the holders are unchanged.
         """
-        self._assign(("address", self.address))
+        self._own.assign(("address", self.address))
 
     def count_for_principal(self, principal: str) -> None:
         """Count the connection and its socket for the principal instead of the address.
 
         After Refused, the principal and the holders are unchanged.
         """
-        before = self._holders
-        self._assign(("principal", principal))
+        before = self.holders
+        self._own.assign(("principal", principal))
         if self._socket is not None:
             try:
                 self._socket.assign(("principal", principal))
             except Refused:
                 # The former holders still have room, since the event loop has run nothing else in between.
-                self._assign(*before)
+                self._own.assign(*before)
                 raise
         self.principal = principal
 
@@ -112,12 +111,12 @@ class CallerConnection:
 
         The organisation replaces an earlier organisation. After Refused, the holders are unchanged.
         """
-        others = tuple(holder for holder in self._holders if holder[0] != "organisation")
-        self._assign(*others, ("organisation", organisation))
+        others = tuple(holder for holder in self.holders if holder[0] != "organisation")
+        self._own.assign(*others, ("organisation", organisation))
 
     def become_live(self) -> None:
         """Count the connection also as a live connection, until it ends. A second call does nothing. Raises Refused."""
-        self._live = self._live or self._budgets.live.take(*self._holders)
+        self._live = self._live or self._budgets.live.take(*self.holders)
 
     def close(self) -> None:
         """Release the connection's amounts. The socket keeps its allocation, since one socket serves many requests."""
@@ -125,21 +124,11 @@ class CallerConnection:
         if self._live is not None:
             self._live.release()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
-
-    def _assign(self, *holders: Holder) -> None:
-        self._own.assign(*holders)
-        self._holders = holders
-
-
-def connection_of(scope: Scope) -> CallerConnection | None:
-    """Return the connection of a request, or None if no middleware opened a connection."""
+def connection_of(scope: Scope) -> CallerConnection:
+    """Return the connection of a request, which the middleware has opened."""
     data: Any = scope
-    connection: CallerConnection | None = data.get(_KEY)
+    connection: CallerConnection = data[_KEY]
     return connection
 
 
@@ -147,20 +136,6 @@ def address_of(scope: Scope) -> str:
     """Return the caller's network address, as `network_of` returns it. One caller usually has a whole /64 network."""
     client = scope.get("client")
     return network_of(client[0] if client else "")
-
-
-@lru_cache(ADDRESSES_REMEMBERED_MAX)
-def network_of(text: str) -> str:
-    """Return the /64 network of an IPv6 address, or the IPv4 address of an IPv4-mapped address, or else ``text``."""
-    try:
-        parsed = ipaddress.ip_address(text)
-    except ValueError:
-        return text
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, 64), strict=False).network_address)
-    return text
 
 
 def _budget(resource: str, limit: int, limits: ServerLimits, is_shared: bool) -> Budget:

@@ -20,12 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from stratalog.clock import Clock
-from stratalog.limits import (
-    ANSWER_PIECE_BYTES,
-    DROPS_PER_TURN_MAX,
-    LIVE_CLOSE_SECONDS_MAX,
-    PRINCIPAL_SOCKETS_SHARE,
-)
+from stratalog.limits import ANSWER_PIECE_BYTES, DROPS_PER_TURN_MAX, LIVE_CLOSE_SECONDS_MAX, PRINCIPAL_SOCKETS_SHARE
 from stratalog.server.application import ServerLimits
 from stratalog.server.connection_shares import SOCKET
 from stratalog.server.deadlines import AnswerProgress
@@ -56,13 +51,7 @@ class OpenConnections:
     """
 
     def __init__(
-        self,
-        limits: ServerLimits,
-        connections_max: int,
-        metrics: Metrics,
-        clock: Clock,
-        *,
-        is_shared: bool = False,
+        self, limits: ServerLimits, connections_max: int, metrics: Metrics, clock: Clock, *, is_shared: bool = False
     ) -> None:
         self.limits = limits
         self.turns = TurnSelector(clock)

@@ -15,6 +15,7 @@ from stratalog.codec import is_decimal
 from stratalog.errors import OutcomeUnknown
 from stratalog.log.admission import Reservation
 from stratalog.log.usage import Amounts
+from stratalog.server.request_headers import headers_of
 
 __all__ = ["CountedRequest"]
 
@@ -69,6 +70,5 @@ class CountedRequest:
 
 
 def _announced(scope: Scope) -> int:
-    headers = dict(scope["headers"])
-    text = headers.get(b"content-length", b"").decode("latin-1")
+    text = headers_of(scope).get("content-length", "")
     return int(text) if is_decimal(text) else 0

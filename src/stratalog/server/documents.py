@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Response, Router, post
+from litestar import Request, Response, Router
 from litestar.params import JSONBody
 
 from stratalog.documents import Document, merge, replay
@@ -18,9 +18,9 @@ from stratalog.server.bodies import Answer
 from stratalog.server.byte_budgets import bytes_of
 from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, Count, Name, Text
-from stratalog.server.row_pages import answer_page, page_of
+from stratalog.server.row_pages import DamagedRows, answer_page, page_of
 from stratalog.server.security import Principal
-from stratalog.server.service import Served, Service, deleting, putting, reading
+from stratalog.server.service import Served, Service, deleting, posting_async, putting, reading
 
 __all__ = ["DOCUMENTS", "ORGANISATIONS"]
 
@@ -43,11 +43,15 @@ class DocumentInfo(msgspec.Struct, frozen=True):
 class Listed(msgspec.Struct, frozen=True):
     """A page of an organisation's documents and logs.
 
-    To read the next page, pass ``next`` as ``after``. ``next`` is None at the end.
+    To read the next page, pass ``next`` as ``after``. ``next`` is None at the end. ``damaged`` has the ids of
+    damaged lines of the list that were read for this page, at most 100, and ``more_damaged`` is
+    the number of the others. These lines are not in ``items``.
     """
 
     items: list[Listing]
     next: str | None
+    damaged: list[str]
+    more_damaged: int
 
 
 class Fork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,16 +75,14 @@ class Report(msgspec.Struct, frozen=True):
 
 @reading("/", opt={"action": "list"}, summary="The documents and logs of an organisation")
 def list_all(
-    service: Served,
-    request: Request[Principal, Any, Any],
-    organisation: Name,
-    after: Text = "",
-    limit: Count = 100,
+    service: Served, request: Request[Principal, Any, Any], organisation: Name, after: Text = "", limit: Count = 100
 ) -> Response[Listed]:
     """The items are ordered by the UTF-8 bytes of their ids."""
-    page = page_of(request, service.store.list(organisation, after=after), limit, lambda listing: listing)
+    damaged = DamagedRows()
+    rows = service.store.list(organisation, after=after, damaged=damaged.add)
+    page = page_of(request, rows, limit, lambda listing: listing)
     following = page.last.id if page.last and page.has_more else None
-    return answer_page(request, Listed, items=page.rows, next=following)
+    return answer_page(request, Listed, items=page.rows, next=following, damaged=damaged.ids, more_damaged=damaged.more)
 
 
 @putting(
@@ -109,14 +111,7 @@ def remove(service: Served, organisation: Name, document: Name) -> None:
     service.store.delete(service.document(organisation, document))
 
 
-@post(
-    "/fork",
-    pool="writes",
-    opt={"action": "read"},
-    status_code=201,
-    responses=PROBLEMS,
-    summary="Fork a document at a version",
-)
+@posting_async("/fork", pool="writes", opt={"action": "read"}, status_code=201, summary="Fork a document at a version")
 async def fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Fork]
 ) -> DocumentInfo:
@@ -125,14 +120,7 @@ async def fork(
     return await service.run(lambda: _info(service.document(organisation, document).fork(data.name, at=data.at)))
 
 
-@post(
-    "/replay",
-    pool="reads",
-    opt={"action": "read"},
-    status_code=200,
-    responses=PROBLEMS,
-    summary="Show the result of a merge",
-)
+@posting_async("/replay", opt={"action": "read"}, summary="Show the result of a merge")
 async def replay_fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Target]
 ) -> Report:
@@ -142,14 +130,7 @@ async def replay_fork(
     return await service.run(lambda: Report(replay(*_pair(service, organisation, document, data)).mutations))
 
 
-@post(
-    "/merge",
-    pool="reads",
-    opt={"action": "read"},
-    status_code=200,
-    responses=PROBLEMS,
-    summary="Commit the fork's own mutations on the target",
-)
+@posting_async("/merge", opt={"action": "read"}, summary="Commit the fork's own mutations on the target")
 async def merge_fork(
     service: Served, request: Request[Principal, Any, Any], organisation: Name, document: Name, data: JSONBody[Target]
 ) -> Report:

@@ -15,6 +15,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.types import Scope
 
 from stratalog.errors import QuotaExceeded, StratalogError
+from stratalog.server.audit import note_refusal
 from stratalog.server.errors import MEANINGS, Problem, problem_of, retry_headers, status_of
 from stratalog.server.methods import allow_header
 from stratalog.server.page_frame import HTML, error_page, is_asked_by_person
@@ -66,11 +67,12 @@ def problem_response(scope: Scope, status: int, problem: Problem, sentence: str 
 
 
 def handle_core(request: Request[Any, Any, Any], error: StratalogError) -> Response[bytes]:
-    """Return the response to an error of the core or the middleware.
+    """Return the response to an error of the core or the middleware, and note a refusal for the security log.
 
     The function logs a status of 500 or above, except for an exceeded quota.
     """
     status, headers, body = error_response(request.scope, error)
+    note_refusal(request.scope, error, status)
     if status >= 500 and not isinstance(error, QuotaExceeded):
         _log.error("%s %s: %s %s", request.method, request.scope.get("path_template", "?"), error.code, error.message)
     return _as_response(status, headers, body)

@@ -100,7 +100,7 @@ MEANINGS = {
     422: "a value exceeds a limit",
     429: "too many requests, or the caller has used its share; see Retry-After",
     500: "stored bytes are damaged, or the server failed",
-    501: "stored by a newer version of Stratalog",
+    501: "stored by a newer version of Stratalog, or this program cannot process the data",
     503: f"temporarily unavailable; see Retry-After; {_UNWRITTEN}",
     507: f"the server's temporary folder is full, or the organisation's quota is exceeded; see the code; {_UNWRITTEN}",
     504: "the outcome is unknown: repeat the request with the same ids",

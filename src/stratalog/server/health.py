@@ -21,13 +21,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 # A monitor or a proxy may add a parameter of its own, for example against caches.
-@get(
-    "/health",
-    opt={ANY_QUERY: True},
-    responses=PROBLEMS,
-    tags=["server"],
-    summary="Check that the store can be read",
-)
+@get("/health", opt={ANY_QUERY: True}, responses=PROBLEMS, tags=["server"], summary="Check that the store can be read")
 async def health(service: Served) -> Health:
     """Answers 503 if the store cannot be read."""
     await service.health.ask()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from litestar import Request, Response, Router
@@ -27,7 +27,6 @@ from stratalog.tree.nodes import Slot
 __all__ = ["HISTORY"]
 
 Asked = Request[Principal, Any, Any]
-T = TypeVar("T")
 
 
 class StatePage(msgspec.Struct, frozen=True):
@@ -219,13 +218,7 @@ def versions(
 
 
 @reading("/mutation", opt={"action": "read"}, summary="Query 5: the version that committed a mutation, if any")
-def mutation(
-    service: Served,
-    organisation: Name,
-    document: Name,
-    client: Client,
-    id: Number,
-) -> MutationState:
+def mutation(service: Served, organisation: Name, document: Name, client: Client, id: Number) -> MutationState:
     """The log commits rejected mutations too. The version of a rejected mutation contains the reason."""
     return MutationState(client, id, service.document(organisation, document).applied_in(client, id))
 
@@ -262,34 +255,20 @@ def diff(
 ) -> Response[DifferencePage]:
     """The differences are ordered by key. The cost grows with their number, not with the size of the document."""
     differences = service.document(organisation, document).unread_diff(source, target, after=after)
-    page = page_of(request, differences, limit, _loaded, _unread_bytes)
+    page = page_of(request, differences, limit, lambda row: row.load(), lambda row: row.size)
     following = page.last.position if page.last and page.has_more else None
     return answer_page(request, DifferencePage, differences=page.rows, next=following)
 
 
 @reading("/history", opt={"action": "read"}, summary="The changes of one key")
 def history(
-    service: Served,
-    request: Asked,
-    organisation: Name,
-    document: Name,
-    key: Key,
-    at: At = None,
-    limit: Count = 100,
+    service: Served, request: Asked, organisation: Name, document: Name, key: Key, at: At = None, limit: Count = 100
 ) -> Response[ChangePage]:
     """The newest change comes first. Each change lists the mutations that caused the change."""
     changes = service.document(organisation, document).unread_history(key, at=at)
-    page = page_of(request, changes, limit, _loaded, _unread_bytes)
+    page = page_of(request, changes, limit, lambda row: row.load(), lambda row: row.size)
     following = page.following.position if page.following else None
     return answer_page(request, ChangePage, changes=page.rows, next=following)
-
-
-def _loaded(row: Unread[T]) -> T:
-    return row.load()
-
-
-def _unread_bytes(row: Unread[Any]) -> int:
-    return row.size
 
 
 def _row_bytes(row: tuple[str, Slot]) -> int:

@@ -106,7 +106,9 @@ def _call(method: str, path: str, call: Mapping[str, Any]) -> str:
     body = call.get("requestBody")
     lines += _terms("Body", [("JSON or MessagePack", _shape(body))] if body else [])
     answers = sorted(call.get("responses", {}).items())
-    lines += _terms("Responses", ((status, f"{answer['description']} {_shape(answer)}") for status, answer in answers))
+    lines += _terms(
+        "Responses", ((status, f"{answer['description']}{_shape(answer, ' · ')}") for status, answer in answers)
+    )
     return f"<details>{''.join(lines)}</details>"
 
 
@@ -116,10 +118,11 @@ def _parameter(parameter: Mapping[str, Any]) -> str:
     return f"{parameter['in']}, {kind}. {text}"
 
 
-def _shape(carrier: Mapping[str, Any]) -> str:
-    """Return the names of a body's types, or an empty text if the body has no named type."""
+def _shape(carrier: Mapping[str, Any], before: str = "") -> str:
+    """Return ``before`` and the names of a body's types, or an empty text if the body has no named type."""
     schemas = (content.get("schema", {}) for content in carrier.get("content", {}).values())
-    return ", ".join(sorted({ref["$ref"].rpartition("/")[2] for ref in schemas if "$ref" in ref}))
+    names = ", ".join(sorted({ref["$ref"].rpartition("/")[2] for ref in schemas if "$ref" in ref}))
+    return before + names if names else ""
 
 
 def _terms(heading: str, terms: Iterable[tuple[str, str]]) -> list[str]:

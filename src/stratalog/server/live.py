@@ -61,7 +61,7 @@ async def live(service: Served, socket: Socket) -> None:
         right = LiveRight(service, token, address_of(socket.scope), organisation, name)
         principal = socket.scope["user"] = await right.ask()
         _enter(service, socket.scope, organisation)
-        _become_live(socket.scope)
+        connection_of(socket.scope).become_live()
         newest = SUBPROTOCOLS[0] in offered
         listener = await service.hub.join(organisation, name, principal, takes_changes=newest)
         await _serve(socket, service, listener, right)
@@ -123,17 +123,10 @@ def _enter(service: Service, scope: Scope, organisation: str) -> None:
     """
     opened = connection_of(scope)
     user: Principal = scope["user"]
-    if opened is not None and user.id:
+    if user.id:
         opened.count_for_principal(user.id)
         service.rates.take(opened.holder)
     service.enter(scope, organisation)
-
-
-def _become_live(scope: Scope) -> None:
-    """Count the connection also as a live connection. Raises Refused."""
-    opened = connection_of(scope)
-    if opened is not None:
-        opened.become_live()
 
 
 async def _serve(socket: Socket, service: Service, listener: Listener, right: LiveRight) -> None:
@@ -205,7 +198,7 @@ async def _stream(service: Service, request: Asked, organisation: str, name: str
     `_events` joins the hub only when the stream is first read. Otherwise a stream that is never read would keep its
     listener for ever.
     """
-    _become_live(request.scope)
+    connection_of(request.scope).become_live()
     # Open the log only to raise NotFound here: once the stream has begun, the status of the response is 200.
     await service.run(lambda: service.store.log(organisation, name))
     token = bearer_token(request.headers["authorization"]) if service.authentication.is_asked else ""

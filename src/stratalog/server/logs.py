@@ -6,13 +6,14 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Response, Router, post
+from litestar import Request, Response, Router
 from litestar.params import JSONBody
 
 from stratalog.codec import encode_checked
-from stratalog.errors import Conflict, LimitExceeded, NotFound
+from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound
 from stratalog.limits import SNAPSHOT_BODY_BYTES_MAX, VERSION_MAX
 from stratalog.log import Entry, Event, Log, fork_log
+from stratalog.log.app_snapshots import manifest_in
 from stratalog.log.lifecycle import delete_log
 from stratalog.log.retained_entries import read_retained
 from stratalog.log.snapshots import Snapshot, latest_snapshots, newest_snapshot, put_snapshot
@@ -21,7 +22,7 @@ from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.parameters import PREFIX, At, Count, Name, Number, Time
 from stratalog.server.row_pages import answer_page, page_of
 from stratalog.server.security import Principal
-from stratalog.server.service import Served, deleting, putting, reading
+from stratalog.server.service import Served, deleting, posting_async, putting, reading
 
 __all__ = ["LOGS"]
 
@@ -158,14 +159,7 @@ def remove(service: Served, organisation: Name, log: Name) -> None:
     delete_log(service.log(organisation, log))
 
 
-@post(
-    "/append",
-    pool="reads",
-    opt={"action": "write"},
-    status_code=200,
-    responses=PROBLEMS,
-    summary="Commit events as one entry",
-)
+@posting_async("/append", opt={"action": "write"}, summary="Commit events as one entry")
 async def append(
     service: Served, request: Asked, organisation: Name, log: Name, data: JSONBody[AppendRequest]
 ) -> AppendedEntry:
@@ -221,12 +215,17 @@ def snapshots(
 
 @reading("/snapshot", opt={"action": "read"}, summary="The newest saved state at or below a version")
 def snapshot(service: Served, organisation: Name, log: Name, at: At = None) -> SnapshotState:
-    """Apply the entries after the snapshot to get the state of the requested version."""
+    """Apply the entries after the snapshot to get the state of the requested version.
+
+    A state that the application saved in parts is refused with 400: its parts are bytes in the application's own form.
+    """
     opened = service.log(organisation, log)
     stored = opened.snapshot_at(opened.head().version if at is None else at)
     if stored is None:
         raise NotFound("no snapshot at or below the version", log=log, version=at)
-    return SnapshotState(stored.version, stored.created_ms, _decoded(stored))
+    if manifest_in(stored.body) is not None:
+        raise Invalid("the state was saved in parts; read it with Log.read_snapshot", version=stored.version)
+    return SnapshotState(stored.version, stored.created_ms, msgspec.msgpack.decode(stored.body))
 
 
 @putting("/snapshot", opt={"action": "write"}, status_code=200, summary="Save the state of a version")
@@ -239,21 +238,16 @@ def save_snapshot(
     body = encode_checked(data.body, "snapshot")
     if len(body) > SNAPSHOT_BODY_BYTES_MAX:
         raise LimitExceeded("a snapshot is too large", value=len(body), limit=SNAPSHOT_BODY_BYTES_MAX)
+    if manifest_in(body) is not None:
+        raise Invalid("the body has the form of the list of parts of a state", version=version)
     put_snapshot(service.store.environment, opened.record, version, entry.hash, body, None)
     stored = newest_snapshot(service.store.environment.index, opened.record.prefix, version)
     if stored is None or stored.version != version:
         raise NotFound("the snapshot was forgotten", log=log, version=version)
-    return SnapshotInfo(version, stored.created_ms, len(stored.body))
+    return _described(stored)
 
 
-@post(
-    "/fork",
-    pool="writes",
-    opt={"action": "read"},
-    status_code=201,
-    responses=PROBLEMS,
-    summary="Fork a log at a version",
-)
+@posting_async("/fork", pool="writes", opt={"action": "read"}, status_code=201, summary="Fork a log at a version")
 async def fork(service: Served, request: Asked, organisation: Name, log: Name, data: JSONBody[ForkLog]) -> LogInfo:
     """The fork is in the same organisation. The fork shares the history up to the version, so nothing is copied."""
     await service.permit(request.user, "create", organisation, data.name)
@@ -287,10 +281,6 @@ def _committed(entry: Entry) -> AppendedEntry:
 
 def _described(snapshot: Snapshot) -> SnapshotInfo:
     return SnapshotInfo(snapshot.version, snapshot.created_ms, len(snapshot.body))
-
-
-def _decoded(snapshot: Snapshot) -> Any:
-    return msgspec.msgpack.decode(snapshot.body)
 
 
 LOGS = Router(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import nlargest
+from typing import TypeVar
 
 from litestar.enums import ScopeType
 from litestar.types import Scope
@@ -38,6 +40,7 @@ METRIC_PATH = "metric_path"
 many files."""
 
 OTHER = "other"
+T = TypeVar("T")
 _STATUSES = range(100, 600)
 _METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "WEBSOCKET"})
 
@@ -56,59 +59,50 @@ class Metrics:
         admission: Admission | None = None,
     ) -> None:
         self.registry = CollectorRegistry()
-        self.listeners = Gauge("stratalog_live_listeners", "Open live connections.", registry=self.registry)
-        self.connections = Gauge("stratalog_connections", "Open sockets of callers.", registry=self.registry)
-        self.connections_refused = Counter(
-            "stratalog_connections_refused", "Connections refused on arrival.", registry=self.registry
-        )
-        self.connections_dropped = Counter(
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        self.listeners = gauge("stratalog_live_listeners", "Open live connections.")
+        self.connections = gauge("stratalog_connections", "Open sockets of callers.")
+        self.connections_refused = counter("stratalog_connections_refused", "Connections refused on arrival.")
+        self.connections_dropped = counter(
             "stratalog_connections_dropped",
             "Connections closed because the caller was too slow to send the head or to receive the answer.",
             ["deadline"],
-            registry=self.registry,
         )
-        self.handovers = Counter(
+        self.handovers = counter(
             "stratalog_handovers",
             "Connections with a push that were offered to the document's preferred process, by outcome.",
             ["outcome"],
-            registry=self.registry,
         )
-        self.pokes = Counter("stratalog_live_pokes", "Hints sent to live connections.", registry=self.registry)
-        self.presence_bytes = Counter(
-            "stratalog_live_presence_bytes", "Bytes of presence sent to live connections.", registry=self.registry
-        )
-        self.mutations = Counter(
-            "stratalog_mutations", "Pushed mutations by outcome.", ["status"], registry=self.registry
-        )
-        self._requests = Counter(
-            "stratalog_requests", "Finished requests.", ["method", "path", "status"], registry=self.registry
-        )
+        self.pokes = counter("stratalog_live_pokes", "Hints sent to live connections.")
+        self.presence_bytes = counter("stratalog_live_presence_bytes", "Bytes of presence sent to live connections.")
+        self.mutations = counter("stratalog_mutations", "Pushed mutations by outcome.", ["status"])
+        self._requests = counter("stratalog_requests", "Finished requests.", ["method", "path", "status"])
         self._seconds = Histogram(
             "stratalog_request_seconds", "Duration of requests.", ["method", "path"], registry=self.registry
         )
         self._resolved: dict[tuple[str, str, int], tuple[Counter, Histogram | None]] = {}
-        self.registry.register(_EnvironmentCounters(environment))
-        self.registry.register(_PoolGauges(pools))
+        self._collect(_core_events, environment)
+        self._collect(_pool_calls, pools)
         if admission is not None:
-            self.registry.register(_UsageGauges(admission))
+            self._collect(_usage, admission)
         if meter is not None:
-            self.registry.register(_MeterCounters(meter))
+            self._collect(_billed, meter)
 
     def watch(self, budgets: ConnectionBudgets, audit: Audit) -> None:
         """Add metrics of the connections in progress and of the omitted lines of logs."""
-        connections = Gauge(
-            "stratalog_connections_in_use",
-            "Requests and live connections in progress.",
-            ["kind"],
-            registry=self.registry,
-        )
+        text = "Requests and live connections in progress."
+        connections = Gauge("stratalog_connections_in_use", text, ["kind"], registry=self.registry)
         connections.labels("all").set_function(lambda: budgets.connections.used)
         connections.labels("live").set_function(lambda: budgets.live.used)
-        self.registry.register(_AuditCounters(audit))
+        self._collect(_omitted_lines, audit)
 
     def watch_rates(self, **rates: Iterable[Rates]) -> None:
         """Add a metric of the requests that each rate refused. The keywords are the rates' names."""
-        self.registry.register(_RateCounters(rates))
+        self._collect(_rate_refusals, rates)
+
+    def _collect(self, metrics: Callable[[T], Iterable[Metric]], source: T) -> None:
+        """Add metrics that are read from ``source`` at each scrape."""
+        self.registry.register(_Collected(partial(metrics, source)))
 
     def note(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a finished request. All unknown paths share one label, so a caller cannot make up labels.
@@ -149,14 +143,14 @@ def with_processes(texts: Mapping[int, str]) -> str:
             for sample in family.samples:
                 merged.add_sample(sample.name, {**sample.labels, "process": str(process)}, sample.value)
     registry = CollectorRegistry()
-    registry.register(_Families(families.values()))
+    registry.register(_Collected(families.values))
     return generate_latest(registry).decode()
 
 
 def core_counters(environment: Environment) -> CollectorRegistry:
     """Return the core's counters alone, for a process that serves no requests, such as a worker."""
     registry = CollectorRegistry()
-    registry.register(_EnvironmentCounters(environment))
+    registry.register(_Collected(partial(_core_events, environment)))
     return registry
 
 
@@ -167,126 +161,83 @@ def _path_of(scope: Scope) -> str:
     return str(given or scope.get("path_template") or OTHER)
 
 
-class _Families(Collector):
-    """Metrics that are collected already."""
+class _Collected(Collector):
+    """Metrics that ``collect`` reads at each scrape."""
 
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
+    def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        self._collect = collect
 
     def collect(self) -> Iterable[Metric]:
-        return self._families
+        return self._collect()
 
 
-class _EnvironmentCounters(Collector):
-    """The core's own counters."""
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        family = CounterMetricFamily(
-            "stratalog_core", "Events of the core: appends, conflicts and others.", labels=["what"]
-        )
-        counts = dict.fromkeys(ALARMED, 0) | dict(self._environment.counters)
-        for name, count in sorted(counts.items()):
-            family.add_metric([name.replace(" ", "_")], count)
-        yield family
+def _counters(
+    name: str, text: str, labels: Sequence[str], counts: Iterable[tuple[Sequence[str], float]]
+) -> CounterMetricFamily:
+    """Return one counter for each pair of the labels' values and a count."""
+    family = CounterMetricFamily(name, text, labels=labels)
+    for values, count in counts:
+        family.add_metric(values, count)
+    return family
 
 
-class _PoolGauges(Collector):
-    """Busy threads, waiting calls and refused calls of each pool."""
-
-    def __init__(self, pools: Iterable[Pool]) -> None:
-        self._pools = pools
-
-    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        busy = GaugeMetricFamily("stratalog_pool_threads_busy", "Busy threads.", labels=["pool"])
-        waiting = GaugeMetricFamily("stratalog_pool_calls_waiting", "Calls waiting for a thread.", labels=["pool"])
-        refused = CounterMetricFamily(
-            "stratalog_pool_calls_refused",
-            "Calls refused because too many calls waited for a thread, or because the call waited too long.",
-            labels=["pool"],
-        )
-        for pool in self._pools:
-            counts = pool.counts()
-            busy.add_metric([pool.name], counts.busy)
-            waiting.add_metric([pool.name], counts.waiting)
-            refused.add_metric([pool.name], counts.refused)
-        yield from (busy, waiting, refused)
+def _core_events(environment: Environment) -> Iterator[Metric]:
+    counts = sorted((dict.fromkeys(ALARMED, 0) | dict(environment.counters)).items())
+    text = "Events of the core: appends, conflicts and others."
+    yield _counters("stratalog_core", text, ["what"], (([name.replace(" ", "_")], count) for name, count in counts))
 
 
-class _UsageGauges(Collector):
-    """Stored amounts of the organisations that are nearest to a quota. The limit keeps the number of labels small."""
+def _pool_calls(pools: Iterable[Pool]) -> Iterator[Metric]:
+    busy = GaugeMetricFamily("stratalog_pool_threads_busy", "Busy threads.", labels=["pool"])
+    waiting = GaugeMetricFamily("stratalog_pool_calls_waiting", "Calls waiting for a thread.", labels=["pool"])
+    refused = CounterMetricFamily(
+        "stratalog_pool_calls_refused",
+        "Calls refused because too many calls waited for a thread, or because the call waited too long.",
+        labels=["pool"],
+    )
+    for pool in pools:
+        counts = pool.counts()
+        busy.add_metric([pool.name], counts.busy)
+        waiting.add_metric([pool.name], counts.waiting)
+        refused.add_metric([pool.name], counts.refused)
+    yield from (busy, waiting, refused)
 
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
 
-    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        known = nlargest(USAGE_LABELS_MAX, self._admission.known(), key=lambda pair: pair[1].ratio)
-        for name in Amounts.__struct_fields__:
-            text = f"The usage of an organisation, as known to this process: {name.replace('_', ' ')}."
-            family = GaugeMetricFamily(f"stratalog_usage_{name}", text, labels=["organisation"])
-            for organisation, usage in known:
-                family.add_metric([organisation], getattr(usage.amounts, name))
-            yield family
-        ratio = GaugeMetricFamily(
-            "stratalog_usage_ratio", "The largest used share of any quota.", labels=["organisation"]
-        )
+def _usage(admission: Admission) -> Iterator[Metric]:
+    """Yield the amounts of the organisations nearest to a quota. The limit keeps the number of labels small."""
+    known = nlargest(USAGE_LABELS_MAX, admission.known(), key=lambda pair: pair[1].ratio)
+    for name in Amounts.__struct_fields__:
+        text = f"The usage of an organisation, as known to this process: {name.replace('_', ' ')}."
+        family = GaugeMetricFamily(f"stratalog_usage_{name}", text, labels=["organisation"])
         for organisation, usage in known:
-            ratio.add_metric([organisation], usage.ratio)
-        refused = CounterMetricFamily(
-            "stratalog_quota_refusals", "Writes refused because of a quota.", labels=["quota"]
-        )
-        for quota, count in sorted(self._admission.refusals.items()):
-            refused.add_metric([quota], count)
-        yield from (ratio, refused)
-
-
-class _RateCounters(Collector):
-    """Requests that a rate refused, by the name of the rate and the kind of holder."""
-
-    def __init__(self, rates: Mapping[str, Iterable[Rates]]) -> None:
-        self._rates = rates
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        family = CounterMetricFamily(
-            "stratalog_rate_refusals", "Requests refused because of a rate limit.", labels=["rate", "scope"]
-        )
-        for name, rates in self._rates.items():
-            for scope, count in sorted(pair for rate in rates for pair in dict(rate.refused).items()):
-                family.add_metric([name, scope], count)
+            family.add_metric([organisation], getattr(usage.amounts, name))
         yield family
+    ratio = GaugeMetricFamily("stratalog_usage_ratio", "The largest used share of any quota.", labels=["organisation"])
+    for organisation, usage in known:
+        ratio.add_metric([organisation], usage.ratio)
+    refusals = (([quota], count) for quota, count in sorted(admission.refusals.items()))
+    yield ratio
+    yield _counters("stratalog_quota_refusals", "Writes refused because of a quota.", ["quota"], refusals)
 
 
-class _AuditCounters(Collector):
-    """Omitted lines of each log."""
-
-    def __init__(self, audit: Audit) -> None:
-        self._audit = audit
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        family = CounterMetricFamily(
-            "stratalog_log_lines_omitted",
-            "Lines omitted because of a rate limit, a full queue or a write error.",
-            labels=["log"],
-        )
-        for log, count in self._audit.omitted.items():
-            family.add_metric([log], count)
-        yield family
+def _rate_refusals(rates: Mapping[str, Iterable[Rates]]) -> Iterator[Metric]:
+    counts = [
+        ([name, scope], count)
+        for name, named in rates.items()
+        for scope, count in sorted(pair for rate in named for pair in dict(rate.refused).items())
+    ]
+    text = "Requests refused because of a rate limit."
+    yield _counters("stratalog_rate_refusals", text, ["rate", "scope"], counts)
 
 
-class _MeterCounters(Collector):
-    """Amounts that hosted services bill for the store's requests, or would bill."""
+def _omitted_lines(audit: Audit) -> Iterator[Metric]:
+    text = "Lines omitted because of a rate limit, a full queue or a write error."
+    counts = (([log], count) for log, count in audit.omitted.items())
+    yield _counters("stratalog_log_lines_omitted", text, ["log"], counts)
 
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
 
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        family = CounterMetricFamily(
-            "stratalog_billed",
-            "Units and requests that hosted services bill, or would bill.",
-            labels=["operation", "unit"],
-        )
-        for (operation, unit), amount in sorted(self._meter.read().items()):
-            family.add_metric([operation, unit.replace(" ", "_")], amount)
-        yield family
+def _billed(meter: Meter) -> Iterator[Metric]:
+    text = "Units and requests that hosted services bill, or would bill."
+    amounts = sorted(meter.read().items())
+    counts = (([operation, unit.replace(" ", "_")], amount) for (operation, unit), amount in amounts)
+    yield _counters("stratalog_billed", text, ["operation", "unit"], counts)

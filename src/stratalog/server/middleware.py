@@ -10,8 +10,6 @@ message.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -20,6 +18,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from stratalog.clock import Clock
 from stratalog.errors import Invalid, OutcomeUnknown, StratalogError
+from stratalog.server.addresses import parse_address
 from stratalog.server.application import Application
 from stratalog.server.audit import Audit, AuditEvent, note_refusal
 from stratalog.server.authentication import Authentication
@@ -37,7 +36,6 @@ from stratalog.server.trusted_proxies import TrustedProxies
 
 __all__ = ["Middleware", "decoded_names"]
 
-ADDRESSES_REMEMBERED_MAX = 1024
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _CORS_METHODS = "GET, PUT, POST, DELETE"
 _CORS_HEADERS = (
@@ -220,7 +218,9 @@ class _Passing:
         Called only without authentication.
         """
         client = self._scope.get("client")
-        if client is not None and not _is_local(client[0]):
+        address = None if client is None else parse_address(client[0])
+        # Only a test client has a text that is no address.
+        if address is not None and not address.is_loopback:
             raise Refused(403, "forbidden", "without authentication the server serves this machine only")
 
     def _check_site(self) -> None:
@@ -234,13 +234,12 @@ class _Passing:
         site = self.headers.get("sec-fetch-site", "none")
         if site in ("none", "same-origin") or self._cors or self._scope["type"] != ScopeType.HTTP:
             return
-        path, mode, target = (
-            _raw_path(self._scope),
-            self.headers.get("sec-fetch-mode"),
-            self.headers.get("sec-fetch-dest"),
-        )
+        path = _raw_path(self._scope)
         is_page = path in OPEN_PATHS or path.startswith(WEB)
-        if not (is_page and self._scope["method"] == "GET" and mode == "navigate" and target == "document"):
+        is_opened = (
+            self.headers.get("sec-fetch-mode") == "navigate" and self.headers.get("sec-fetch-dest") == "document"
+        )
+        if not (is_page and is_opened and self._scope["method"] == "GET"):
             raise Refused(403, "forbidden", "pages of other sites may not call the server", value=site)
 
     def _is_own(self, origin: str) -> bool:
@@ -324,14 +323,3 @@ def _host_name(header: str) -> str:
         return urlsplit(f"//{header}").hostname or ""
     except ValueError:
         return ""
-
-
-@lru_cache(ADDRESSES_REMEMBERED_MAX)
-def _is_local(address: str) -> bool:
-    """Whether the address is a loopback address. Text that is no IP address is local: only a test client has it."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return True
-    mapped = getattr(parsed, "ipv4_mapped", None)
-    return parsed.is_loopback or (mapped is not None and mapped.is_loopback)

@@ -13,6 +13,7 @@ from stratalog.limits import NAME_HOLDERS_MAX
 from stratalog.log.directory import NameHolder
 from stratalog.server.error_responses import PROBLEMS
 from stratalog.server.parameters import Name
+from stratalog.server.row_pages import DamagedRows
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, Service
 
@@ -23,7 +24,8 @@ class NameHolders(msgspec.Struct, frozen=True):
     """The organisations in which the caller may read a document or log of the requested name.
 
     ``complete`` is false if more than `NAME_HOLDERS_MAX` organisations have a document or log of this name, whether or
-    not the caller may read them. The server then examines only the first `NAME_HOLDERS_MAX`.
+    not the caller may read them. The server then examines only the first `NAME_HOLDERS_MAX`. ``complete`` is also false
+    if a line of this list is damaged.
     """
 
     items: list[NameHolder]
@@ -44,9 +46,11 @@ async def list_holders(service: Served, request: Request[Principal, Any, Any], n
     The server asks the application whether the caller may `list`, with an empty organisation and name. A document or
     log that the caller may not `read` is left out.
     """
-    holders = await service.run(lambda: list(islice(service.store.organisations_of(name), NAME_HOLDERS_MAX + 1)))
+    damaged = DamagedRows()
+    listed = service.store.organisations_of(name, damaged=damaged.add)
+    holders = await service.run(lambda: list(islice(listed, NAME_HOLDERS_MAX + 1)))
     items = [holder for holder in holders[:NAME_HOLDERS_MAX] if await _may_read(service, request.user, holder, name)]
-    return NameHolders(items, len(holders) <= NAME_HOLDERS_MAX)
+    return NameHolders(items, len(holders) <= NAME_HOLDERS_MAX and not damaged.ids)
 
 
 async def _may_read(service: Service, principal: Principal, holder: NameHolder, name: str) -> bool:

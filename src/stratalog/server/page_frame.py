@@ -16,11 +16,7 @@ POLICY = (
 )
 """The content security policy of pages: a page loads scripts, styles and images from its own server only."""
 
-HEADERS = {
-    "Cache-Control": "no-cache",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+HEADERS = {"Cache-Control": "no-cache", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
 PAGE_HEADERS = {**HEADERS, "Content-Security-Policy": POLICY}
 _PAGE = """\
 <!doctype html>

@@ -14,13 +14,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from stratalog.limits import (
-    BODY_THREADS_MAX,
-    CALL_WAIT_SECONDS_MAX,
-    IDENTITY_THREADS_MAX,
-    POOL_CALLS_MAX,
-    PUSHES_WAITING_MAX,
-)
+from stratalog.limits import BODY_THREADS_MAX, IDENTITY_THREADS_MAX
+from stratalog.server.application import ServerLimits
 from stratalog.server.paces import Paces
 from stratalog.server.shares import Holder
 from stratalog.server.thread_pool import Pool, PoolSettings
@@ -56,18 +51,12 @@ def present_work() -> PresentWork | None:
 class Pools:
     """The pools of one server."""
 
-    def __init__(
-        self,
-        threads: int,
-        *,
-        calls_max: int = POOL_CALLS_MAX,
-        pushes_waiting_max: int = PUSHES_WAITING_MAX,
-        wait_seconds_max: float = CALL_WAIT_SECONDS_MAX,
-    ) -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         def settings(count: int, **other: Any) -> PoolSettings:
-            given = {"calls_max": calls_max, "wait_seconds_max": wait_seconds_max, **other}
+            given = {"calls_max": limits.pool_calls_max, "wait_seconds_max": limits.call_wait_seconds_max, **other}
             return PoolSettings(threads=count, **given)
 
+        threads, pushes_waiting_max = limits.threads, limits.pushes_waiting_max
         pool = partial(Pool, paces=Paces())
         # One thread per document is enough: a document's changes are serial, so a second thread would only wait.
         pushes = {"threads_of_key_max": 1, "calls_of_key_max": pushes_waiting_max}

@@ -14,7 +14,7 @@ import selectors
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 import msgspec
@@ -60,9 +60,9 @@ class Membership(msgspec.Struct, frozen=True):
         return socket.socket(fileno=self.listening), siblings
 
 
-def take_membership(environment: dict[str, str] | os._Environ[str] = os.environ) -> Membership | None:
+def take_membership() -> Membership | None:
     """Remove this process's membership from the environment and return it, or None if no supervisor started it."""
-    text = environment.pop(VARIABLE, "")
+    text = os.environ.pop(VARIABLE, "")
     return msgspec.json.decode(text, type=Membership) if text else None
 
 
@@ -79,13 +79,11 @@ class Supervisor:
         listening: socket.socket,
         clock: Clock,
         ready: Callable[[Sequence[int]], None],
-        environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._command = list(command)
         self._listening = listening
         self._clock = clock
         self._ready = ready
-        self._environment = environment
         self._selector = selectors.DefaultSelector()
         # The supervisor keeps all mailboxes open, so that a restarted process has the mailbox of the process before.
         self._mailboxes = open_mailboxes(processes)
@@ -155,7 +153,7 @@ class Supervisor:
         sending = [each.fileno() for each in mailboxes.sending]
         own = (self._listening.fileno(), theirs.fileno(), mailboxes.receiving.fileno())
         membership = Membership(*own, sending, member.number)
-        variables = {**self._environment, VARIABLE: msgspec.json.encode(membership).decode()}
+        variables = {**os.environ, VARIABLE: msgspec.json.encode(membership).decode()}
         with theirs:
             # Start the process in a new session. So Ctrl+C signals only the supervisor, which then ends the processes.
             member.process = subprocess.Popen(

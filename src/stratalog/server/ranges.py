@@ -12,12 +12,13 @@ from litestar.params import HeaderParameter
 from litestar.response import Stream
 
 from stratalog.server.byte_budgets import bytes_of
+from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.errors import Refused
 
 if TYPE_CHECKING:
     from stratalog.server.service import Service
 
-__all__ = ["IfNoneMatch", "RangeHeader", "answer_body"]
+__all__ = ["BODY_RESPONSES", "OCTETS", "IfNoneMatch", "RangeHeader", "answer_body"]
 
 OCTETS = "application/octet-stream"
 IMMUTABLE = "private, max-age=31536000, immutable"
@@ -27,6 +28,13 @@ RangeHeader = Annotated[str | None, HeaderParameter(name="Range")]
 
 IfNoneMatch = Annotated[str | None, HeaderParameter(name="If-None-Match")]
 """The header If-None-Match of a request, or None. See `answer_body`."""
+
+BODY_RESPONSES = {
+    **PROBLEMS,
+    206: response(bytes, "the requested range", OCTETS),
+    304: response(None, "the caller has this body already"),
+}
+"""The further responses of a route that returns `answer_body`."""
 
 _RANGE = re.compile(r"bytes=([0-9]{0,16})-([0-9]{0,16})")
 

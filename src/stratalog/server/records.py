@@ -5,7 +5,7 @@ A put accepts up to `REQUEST_RECORD_BYTES_MAX`. A response may be larger: a prog
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import IO, Annotated, Any
 
@@ -20,10 +20,10 @@ from stratalog.log.directory import Listing
 from stratalog.protocol.readable import from_json
 from stratalog.records import RecordVersion
 from stratalog.server.byte_budgets import bytes_of
-from stratalog.server.error_responses import PROBLEMS, response
+from stratalog.server.error_responses import PROBLEMS
 from stratalog.server.parameters import PREFIX, At, Count, Flag, Name, Text
-from stratalog.server.ranges import IfNoneMatch, RangeHeader, answer_body
-from stratalog.server.row_pages import answer_page, page_of
+from stratalog.server.ranges import BODY_RESPONSES, OCTETS, IfNoneMatch, RangeHeader, answer_body
+from stratalog.server.row_pages import DamagedRows, answer_page, page_of
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, deleting, posting, reading
 from stratalog.server.temporary_files import spooled_body, temporary_folder_errors
@@ -31,7 +31,6 @@ from stratalog.server.temporary_files import spooled_body, temporary_folder_erro
 __all__ = ["RECORDS"]
 
 Asked = Request[Principal, Any, Any]
-OCTETS = "application/octet-stream"
 SPOOL_BYTES_MAX = 1024 * 1024
 PIECE_BYTES = 1024 * 1024
 RECEIVED = "the body, and nothing was written"
@@ -65,11 +64,15 @@ class RecordInfo(msgspec.Struct, frozen=True):
 class RecordPage(msgspec.Struct, frozen=True):
     """Records, ordered by the UTF-8 bytes of the ids.
 
-    To read the next page, pass ``next`` as ``after``. ``next`` is None at the end.
+    To read the next page, pass ``next`` as ``after``. ``next`` is None at the end. ``damaged`` has the ids of damaged
+    lines of the list that were read for this page, at most 100, and ``more_damaged`` is
+    the number of the others. These lines are not in ``records``.
     """
 
     records: list[Listing]
     next: str | None
+    damaged: list[str]
+    more_damaged: int
 
 
 class RecordVersionPage(msgspec.Struct, frozen=True):
@@ -88,9 +91,13 @@ def list_records(
     service: Served, request: Asked, organisation: Name, after: Text = "", limit: Count = 100
 ) -> Response[RecordPage]:
     """The list includes deleted records."""
-    page = page_of(request, service.store.records(organisation).list(after), limit, _unchanged)
+    damaged = DamagedRows()
+    rows = service.store.records(organisation).list(after, damaged=damaged.add)
+    page = page_of(request, rows, limit, lambda listing: listing)
     following = page.last.id if page.last and page.has_more else None
-    return answer_page(request, RecordPage, records=page.rows, next=following)
+    return answer_page(
+        request, RecordPage, records=page.rows, next=following, damaged=damaged.ids, more_damaged=damaged.more
+    )
 
 
 @put(
@@ -139,7 +146,7 @@ async def put_record(
             with temporary_folder_errors(RECEIVED):
                 spooled.seek(0)  # writes the bytes that are still buffered
             records = service.store.records(organisation)
-            pieces = _pieces(spooled)
+            pieces = iter(partial(spooled.read, PIECE_BYTES), b"")
             if not if_newer or source_time_ms is None:
                 given = {"expected": expected, "source_time_ms": source_time_ms, **own}
                 return records.put(record, pieces, metadata=decoded, **given)
@@ -154,11 +161,7 @@ async def put_record(
     pool="bodies",
     opt={"action": "read-record"},
     media_type=OCTETS,
-    responses={
-        **PROBLEMS,
-        206: response(bytes, "the requested range", OCTETS),
-        304: response(None, "the caller has this body already"),
-    },
+    responses=BODY_RESPONSES,
     summary="Read the body of a version",
 )
 def get_record(
@@ -212,19 +215,11 @@ def delete_record(
 
 @posting("/records/{record:str}/undelete", opt={"action": "write-record"}, summary="Restore the body before a deletion")
 def undelete(
-    service: Served,
-    request: Request[Principal, Any, Any],
-    organisation: Name,
-    record: Name,
-    write_id: WriteId = None,
+    service: Served, request: Request[Principal, Any, Any], organisation: Name, record: Name, write_id: WriteId = None
 ) -> RecordInfo:
     """The restored body is a new version. If the record is not deleted, nothing is written."""
     records = service.store.records(organisation)
     return _info(records.undelete(record, write_id=write_id, principal=request.user.id))
-
-
-def _unchanged(row: Listing) -> Listing:
-    return row
 
 
 def _metadata(text: str | None) -> dict[str, Any] | None:
@@ -240,11 +235,6 @@ def _metadata(text: str | None) -> dict[str, Any] | None:
 def _spool(spooled: IO[bytes], piece: bytes) -> None:
     with temporary_folder_errors(RECEIVED):
         spooled.write(piece)
-
-
-def _pieces(spooled: IO[bytes]) -> Iterator[bytes]:
-    while piece := spooled.read(PIECE_BYTES):
-        yield piece
 
 
 def _info(version: RecordVersion) -> RecordInfo:
@@ -265,7 +255,5 @@ def _info(version: RecordVersion) -> RecordInfo:
 
 
 RECORDS = Router(
-    PREFIX,
-    route_handlers=[list_records, put_record, get_record, versions, delete_record, undelete],
-    tags=["records"],
+    PREFIX, route_handlers=[list_records, put_record, get_record, versions, delete_record, undelete], tags=["records"]
 )

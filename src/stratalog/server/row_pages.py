@@ -13,12 +13,15 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from litestar import Request, Response
 
+from stratalog.errors import Corrupt
 from stratalog.protocol.readable import to_plain
 from stratalog.server.application import ServerLimits
 from stratalog.server.bodies import MSGPACK, accepted, encode_body
 from stratalog.server.byte_budgets import bytes_of
 
-__all__ = ["RowPage", "answer_page", "page_bytes_max", "page_of"]
+__all__ = ["DamagedRows", "RowPage", "answer_page", "page_bytes_max", "page_of"]
+
+DAMAGED_NAMED_MAX = 100
 
 Row = TypeVar("Row")
 Shape = TypeVar("Shape")
@@ -42,6 +45,21 @@ class RowPage(Generic[Row]):
     def has_more(self) -> bool:
         """Whether rows follow."""
         return self.following is not None
+
+
+class DamagedRows:
+    """The damaged rows that were read for one page: at most `DAMAGED_NAMED_MAX` ids, and the number of the others."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.more = 0
+
+    def add(self, error: Corrupt) -> None:
+        """Note the row that the error names."""
+        if len(self.ids) < DAMAGED_NAMED_MAX:
+            self.ids.append(str(error.details["sort"]))
+        else:
+            self.more += 1
 
 
 def page_of(

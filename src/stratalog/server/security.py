@@ -102,18 +102,17 @@ def bearer_token(header: str) -> str:
 
 
 async def identify(
-    authenticate: Authenticate | None, token: Callable[[], str], pool: Pool, caller: Holder | None = None
+    authenticate: Authenticate | None, token: str, pool: Pool, caller: Holder | None = None
 ) -> Principal:
-    """Return the principal of the token that ``token`` returns. Raises Refused for an invalid token or a full ``pool``.
+    """Return the principal of ``token``. Raises Refused for an invalid token or a full ``pool``.
 
     A synchronous ``authenticate`` runs on ``pool``, for ``caller``. Without ``authenticate`` every caller is anonymous.
     """
     if authenticate is None:
         return ANONYMOUS
-    text = token()
-    if len(text) > TOKEN_BYTES_MAX:
+    if len(token) > TOKEN_BYTES_MAX:
         raise Refused(401, "unauthenticated", "the token is too long", limit=TOKEN_BYTES_MAX)
-    principal = await _settled(pool, caller, authenticate, text)
+    principal = await _settled(pool, caller, authenticate, token)
     if principal is None or not principal.id:
         raise Refused(401, "unauthenticated", "invalid token")
     return principal

@@ -42,7 +42,7 @@ from stratalog.server.siblings import Siblings
 from stratalog.store import Store
 from stratalog.sync.push import push as apply_push
 
-__all__ = ["Pushing", "Served", "Service", "allowed", "deleting", "posting", "putting", "reading"]
+__all__ = ["Pushing", "Served", "Service", "allowed", "deleting", "posting", "posting_async", "putting", "reading"]
 
 Pushing = Callable[[Document, Push, str, str], Pushed]
 """Applies a push of (document, push, owner, author), or queues it for a worker."""
@@ -73,12 +73,7 @@ class Service:
         """Whether this process applies every push itself, so that no push may be queued."""
 
         self.application = application
-        self.pools = Pools(
-            limits.threads,
-            calls_max=limits.pool_calls_max,
-            pushes_waiting_max=limits.pushes_waiting_max,
-            wait_seconds_max=limits.call_wait_seconds_max,
-        )
+        self.pools = Pools(limits)
         self.audit = audit or Audit(clock)
         self.authentication = Authentication(
             application.authenticate, clock, limits, self.pools.identity, self.audit.note_sign_in
@@ -163,10 +158,9 @@ class Service:
 
         Raises Refused. Without authentication an organisation has no rate: all callers are one user.
         """
-        opened = connection_of(scope)
-        if opened is None or not organisation:
+        if not organisation:
             return
-        opened.enter(organisation)
+        connection_of(scope).enter(organisation)
         if self.authentication.is_asked:
             self._organisation_rates.take(("organisation", organisation))
 
@@ -276,6 +270,9 @@ reading = partial(get, pool="reads", sync_to_thread=True, responses=PROBLEMS)
 
 posting = partial(post, pool="writes", sync_to_thread=True, status_code=200, responses=PROBLEMS)
 """Decorate a handler of POST that runs in the pool of writes; ``pool=`` names another pool."""
+
+posting_async = partial(post, pool="reads", status_code=200, responses=PROBLEMS)
+"""Decorate an asynchronous handler of POST, whose `Service.run` uses the pool of reads; ``pool=`` names another."""
 
 putting = partial(put, pool="writes", sync_to_thread=True, responses=PROBLEMS)
 """Decorate a handler of PUT that runs in the pool of writes; ``pool=`` names another pool."""

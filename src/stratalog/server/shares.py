@@ -9,8 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from stratalog.process_fork import close_in_child
 from stratalog.server.errors import Refused
@@ -98,7 +97,7 @@ class Budget:
 
 
 class Allocation:
-    """The amount that one caller has taken from a budget. As a context manager, it releases the amount at the end."""
+    """The amount that one caller has taken from a budget."""
 
     def __init__(self, budget: Budget, holders: tuple[Holder, ...]) -> None:
         self._budget = budget
@@ -135,12 +134,4 @@ class Allocation:
 
     def release(self) -> None:
         """Give back the whole amount. A second call does nothing."""
-        amount, self.amount = self.amount, 0
-        if amount:
-            self._budget._release(self._holders, amount)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        self.release()
+        self.reduce(0)

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
-from litestar import Request, Response, Router, post
+from litestar import Request, Response, Router
 from litestar.params import JSONBody
 
 from stratalog.documents import Document
@@ -25,7 +25,7 @@ from stratalog.server.patch_streams import stream_pull
 from stratalog.server.push_parts import PARTS, RawPush, RawReplicachePush, check_count, parts_of
 from stratalog.server.query_parameters import ANY_QUERY
 from stratalog.server.security import Principal
-from stratalog.server.service import Served, Service
+from stratalog.server.service import Served, Service, posting_async
 from stratalog.sync.pull import open_pull
 from stratalog.sync.push import denies_commit
 from stratalog.sync.replicache import ReplicacheAnswer, answer_push, doubles, open_replicache_pull, read_push
@@ -35,11 +35,9 @@ __all__ = ["SYNC"]
 Asked = Request[Principal, Any, Any]
 
 
-@post(
+@posting_async(
     "/push",
-    pool="reads",
     opt={"action": "write", PARTS: RawPush},
-    status_code=200,
     responses={**PROBLEMS, 202: response(Pushed, "queued; a worker will apply the mutations")},
     summary="Apply mutations",
 )
@@ -54,14 +52,7 @@ async def push_mutations(
     return Encoded(pushed, status_code=202 if pushed.queued else 200)
 
 
-@post(
-    "/pull",
-    pool="reads",
-    opt={"action": "read"},
-    status_code=200,
-    responses=PROBLEMS,
-    summary="The changes since a cookie",
-)
+@posting_async("/pull", opt={"action": "read"}, summary="The changes since a cookie")
 async def pull_news(
     service: Served, request: Asked, organisation: Name, document: Name, data: JSONBody[Pull]
 ) -> Response[Pulled]:
@@ -87,12 +78,9 @@ async def pull_news(
     return await service.run(run)
 
 
-@post(
+@posting_async(
     "/replicache/push",
-    pool="reads",
     opt={"action": "write", ANY_QUERY: True, PLAIN: True, PARTS: RawReplicachePush},
-    status_code=200,
-    responses=PROBLEMS,
     summary="Push from a Replicache client, protocol version 1",
 )
 async def replicache_push(
@@ -105,12 +93,9 @@ async def replicache_push(
     return _answer(answer_push(await _pushed(service, request.user, organisation, document, wanted, doubles)))
 
 
-@post(
+@posting_async(
     "/replicache/pull",
-    pool="reads",
     opt={"action": "read", ANY_QUERY: True, PLAIN: True},
-    status_code=200,
-    responses=PROBLEMS,
     summary="Pull from a Replicache client, protocol version 1",
 )
 async def replicache_pull(

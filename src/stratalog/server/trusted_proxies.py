@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from functools import lru_cache
 
 from litestar.types import Scope
 
 from stratalog.errors import Invalid
+from stratalog.server.addresses import Address, parse_address
 
 __all__ = ["TrustedProxies"]
 
-ADDRESSES_REMEMBERED_MAX = 1024
 ADDRESS_BYTES_MAX = 64
 _HEADER = b"x-forwarded-for"
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class TrustedProxies:
@@ -47,16 +45,16 @@ class TrustedProxies:
         ``headers`` are the values of `X-Forwarded-For` in order. If an entry is no address, the result is the proxy
         that added the entry.
         """
-        parsed, caller = _parse(peer), peer
+        parsed, caller = parse_address(peer), peer
         entries = b",".join(headers).split(b",")
         while entries and parsed is not None and self._is_trusted(parsed):
-            parsed = _parse(_host(entries.pop()))
+            parsed = parse_address(_host(entries.pop()))
             caller = caller if parsed is None else str(parsed)
         return caller
 
     def trusts(self, peer: str) -> bool:
         """Whether this address is one of the proxies."""
-        parsed = _parse(peer)
+        parsed = parse_address(peer)
         return parsed is not None and self._is_trusted(parsed)
 
     def _is_trusted(self, address: Address) -> bool:
@@ -68,17 +66,6 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         return ipaddress.ip_network(text)
     except ValueError as exc:
         raise Invalid("a trusted proxy must be an address or a network", value=text, reason=str(exc)) from exc
-
-
-@lru_cache(ADDRESSES_REMEMBERED_MAX)
-def _parse(text: str) -> Address | None:
-    """Return the address, or None if ``text`` is no address. An IPv4-mapped IPv6 address becomes the IPv4 address."""
-    try:
-        parsed = ipaddress.ip_address(text)
-    except ValueError:
-        return None
-    mapped = getattr(parsed, "ipv4_mapped", None)
-    return parsed if mapped is None else mapped
 
 
 def _host(entry: bytes) -> str:

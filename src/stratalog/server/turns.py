@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import selectors
 from collections import Counter, OrderedDict
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from stratalog.clock import Clock
 from stratalog.limits import ADDRESS_SOCKETS_PER_TURN_MAX, PRINCIPAL_SOCKETS_PER_TURN_MAX, RATE_HOLDERS_MAX
@@ -24,7 +24,6 @@ Each turn looks at all ready sockets, so too many turns would cost too much time
 
 SERVED_HALF_LIFE_SECONDS = 2.0
 
-T = TypeVar("T")
 _Ready = tuple[selectors.SelectorKey, int]
 
 
@@ -106,7 +105,7 @@ class TurnSelector(selectors.DefaultSelector):
                 earlier[holder] += 1
         beyond = set(self._beyond_addresses(of_addresses))
         for sockets in of_principals.values():
-            beyond.update(_rest(sockets, PRINCIPAL_SOCKETS_PER_TURN_MAX))
+            beyond.update(sockets[_count(len(sockets), PRINCIPAL_SOCKETS_PER_TURN_MAX) :])
         return {descriptor: None for descriptor in in_order if descriptor in beyond}
 
     def _beyond_addresses(self, sockets: list[_AddressSocket]) -> list[int]:
@@ -138,8 +137,3 @@ class _AddressSocket(NamedTuple):
 def _count(ready: int, per_turn: int) -> int:
     """Return the number of the ``ready`` sockets that a turn serves."""
     return min(ready, max(per_turn, -(-ready // READY_PER_SERVED_MAX)))
-
-
-def _rest(sockets: list[T], per_turn: int) -> list[T]:
-    """Return the sockets that wait for a later turn."""
-    return sockets[_count(len(sockets), per_turn) :]

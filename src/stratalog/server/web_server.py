@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import socket
 import sys
@@ -15,18 +16,22 @@ from typing import Any
 import uvicorn
 from litestar import Litestar
 
-from stratalog.limits import ANSWER_UNSENT_BYTES_MAX, LIVE_MESSAGE_BYTES_MAX, REQUEST_HEAD_BYTES_MAX
+from stratalog.limits import (
+    ANSWER_UNSENT_BYTES_MAX,
+    DESCRIPTORS_RESERVED,
+    LIVE_MESSAGE_BYTES_MAX,
+    REQUEST_HEAD_BYTES_MAX,
+)
 from stratalog.server.acceptor import Acceptor
 from stratalog.server.allocator import give_memory_back
 from stratalog.server.connections import HttpProtocol, OpenConnections, WebSocketProtocol, in_pieces
-from stratalog.server.descriptors import connections_within, raise_descriptor_limit
 from stratalog.server.handovers import Handovers
 from stratalog.server.log_throttle import LogThrottle
 from stratalog.server.service import Service
 from stratalog.server.shares import Allocation
 from stratalog.server.trusted_proxies import TrustedProxies
 
-__all__ = ["WebServer", "serve"]
+__all__ = ["WebServer", "connections_within", "serve"]
 
 SHUTDOWN_SECONDS = 5
 DEADLINE_CHECK_SECONDS_MAX = 1.0
@@ -185,12 +190,30 @@ class WebServer(uvicorn.Server):
 
 
 def _connections_max(wanted: int) -> int:
-    """Return the ``wanted`` limit of connections. If file descriptors allow fewer, log a warning and return fewer."""
-    descriptors = raise_descriptor_limit()
+    """Raise the process's soft limit of descriptors to its hard limit. Return the ``wanted`` limit of connections.
+
+    If the descriptors allow fewer connections, log a warning and return fewer.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The system may refuse, as macOS does for an infinite hard limit. Then the soft limit stays as it is.
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     fitting = connections_within(descriptors, wanted)
     if fitting < wanted:
         _log.warning("at most %d connections, not %d: the process may open %d files", fitting, wanted, descriptors)
     return fitting
+
+
+def connections_within(descriptors: int, wanted: int) -> int:
+    """Return how many of the ``wanted`` connections fit into ``descriptors``.
+
+    `DESCRIPTORS_RESERVED` descriptors are reserved for the store's files, for engines and for other services. A process
+    with very few descriptors still uses a quarter of its descriptors for connections.
+    """
+    if descriptors == resource.RLIM_INFINITY:
+        return wanted
+    return min(wanted, max(descriptors - DESCRIPTORS_RESERVED, descriptors // 4))
 
 
 def _bound_unsent(listening: socket.socket) -> None:

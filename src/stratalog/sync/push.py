@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,10 +23,13 @@ from stratalog.errors import (
 )
 from stratalog.limits import INTEGER_MAX, MUTATIONS_PER_BATCH_MAX
 from stratalog.protocol import Draft, Rejected
-from stratalog.protocol.messages import UNSTORABLE, Mutation, Outcome, Status, check_identity, check_unreserved
+from stratalog.protocol.messages import UNSTORABLE, Mutation, Outcome, check_identity, check_unreserved
 from stratalog.protocol.sync import Push, Pushed
 
 __all__ = ["check_push", "denies_commit", "push", "refusal", "reject"]
+
+Apply = Callable[[Sequence[Mutation]], list[Outcome]]
+Refuse = Callable[[Mutation, str], Outcome]
 
 # After these errors a client sends the whole push again. After another error it may give the mutations new numbers.
 _REPEATED = (Unavailable, QuotaExceeded, OutcomeUnknown, Corrupt, Closed)
@@ -49,10 +53,12 @@ def push(document: Document, request: Push, owner: str = "", author: str = "", *
     if refused is not None:
         return refused
     outcomes: list[Outcome] = []
+    apply = partial(document.apply, group=request.group, owner=owner, author=author, admitted=admitted)
+    refuse = partial(reject, document, group=request.group, owner=owner, author=author, admitted=admitted)
     try:
         for start in range(0, len(request.mutations), MUTATIONS_PER_BATCH_MAX):
             batch = request.mutations[start : start + MUTATIONS_PER_BATCH_MAX]
-            _apply(outcomes, document, batch, request.group, owner, author, admitted)
+            _apply(outcomes, apply, refuse, batch)
     except StratalogError as exc:
         # A mutation that this call has committed has a version. One that was committed earlier is "seen".
         if denies_commit(exc) and any(outcome.version is not None for outcome in outcomes):
@@ -79,7 +85,8 @@ def check_push(request: Push) -> Push:
 def refusal(document: Document, request: Push) -> Pushed | None:
     """Return the result of a push that names another origin than the document's; None for any other push."""
     if request.origin not in ("", document.origin):
-        return _none(request.mutations, "unknown-client")
+        sent = request.mutations
+        return Pushed([Outcome(client=mutation.client, id=mutation.id, status="unknown-client") for mutation in sent])
     return None
 
 
@@ -94,11 +101,6 @@ def _checked(mutation: Mutation) -> Mutation:
         )
     check_unreserved(mutation)
     return mutation if mutation.origin is None else msgspec.structs.replace(mutation, origin=None)
-
-
-def _none(mutations: Sequence[Mutation], status: Status) -> Pushed:
-    """Return the result of a push that applies no mutation: each outcome has ``status``."""
-    return Pushed([Outcome(client=mutation.client, id=mutation.id, status=status) for mutation in mutations])
 
 
 def reject(
@@ -125,21 +127,13 @@ def reject(
     return rejecting.apply([mutation], group=group, owner=owner, author=author, admitted=admitted)[0]
 
 
-def _apply(
-    outcomes: list[Outcome],
-    document: Document,
-    batch: Sequence[Mutation],
-    group: str,
-    owner: str,
-    author: str,
-    admitted: bool,
-) -> None:
+def _apply(outcomes: list[Outcome], apply: Apply, refuse: Refuse, batch: Sequence[Mutation]) -> None:
     """Apply a batch as one entry, or as several entries if one entry cannot contain the batch.
 
     Add the outcomes of each entry to ``outcomes``, also before an error.
     """
     try:
-        outcomes += document.apply(batch, group=group, owner=owner, author=author, admitted=admitted)
+        outcomes += apply(batch)
         return
     except Unsupported:
         # The stored data is newer than this program: the mutations are not at fault.
@@ -147,9 +141,8 @@ def _apply(
     except (Invalid, LimitExceeded) as exc:
         if len(batch) == 1:
             empty = Mutation(client=batch[0].client, id=batch[0].id, name=UNSTORABLE)
-            speaker = {"group": group, "owner": owner, "author": author}
-            outcomes.append(reject(document, empty, str(exc), **speaker, admitted=admitted))
+            outcomes.append(refuse(empty, str(exc)))
             return
     middle = len(batch) // 2
     for half in (batch[:middle], batch[middle:]):
-        _apply(outcomes, document, half, group, owner, author, admitted)
+        _apply(outcomes, apply, refuse, half)

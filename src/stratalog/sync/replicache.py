@@ -8,7 +8,6 @@ also have status 200, with an ``error`` in the body.
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -18,7 +17,7 @@ from stratalog.errors import Collected, Invalid
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.protocol.sync import Clear, Cookie, Pull, Pulled, Push, Pushed
-from stratalog.sync.pull import MayWrite, OpenPull, always, open_pull
+from stratalog.sync.pull import MayWrite, OpenPull, open_pull
 
 __all__ = [
     "ReplicacheAnswer",
@@ -27,7 +26,6 @@ __all__ = [
     "client_state_not_found",
     "doubles",
     "open_replicache_pull",
-    "pull_replicache",
     "read_pull",
     "read_push",
 ]
@@ -63,18 +61,13 @@ class _Pull(msgspec.Struct, frozen=True):
     cookie: Any = None
 
 
-def pull_replicache(document: Document, body: Any, owner: str = "", may_write: MayWrite = always) -> ReplicacheAnswer:
-    """Return the response to a pull with the decoded JSON ``body``. Raises `pull`'s errors except Collected."""
-    return open_replicache_pull(document, body, owner, may_write, start_bytes_max=sys.maxsize)[0]
-
-
 def open_replicache_pull(
-    document: Document, body: Any, owner: str = "", may_write: MayWrite = always, *, start_bytes_max: int
+    document: Document, body: Any, owner: str, may_write: MayWrite, *, start_bytes_max: int
 ) -> tuple[ReplicacheAnswer, OpenPull | None]:
-    """Return the response to a pull as `pull_replicache` does, and the open pull, from which the caller reads the rest.
+    """Return the response to a pull with the decoded JSON ``body``, and the open pull with the rest of its patch.
 
     The open pull is None if the response has no patch. Otherwise the response's body has the start of the patch, with
-    at most ``start_bytes_max`` bytes of values.
+    at most ``start_bytes_max`` bytes of values. Raises `pull`'s errors except Collected.
     """
     request = read_pull(body)
     if isinstance(request, ReplicacheAnswer):

@@ -20,7 +20,8 @@ from stratalog.testing.local_services import run_with_services
 __all__ = ["aws_environment", "aws_local", "main"]
 
 STORE = "aws://stratalog"
-# These variables would direct the program to the user's own account, even if the variables below are set.
+# The program does not get these variables of the user. The empty configuration has no profile, so boto3 would raise
+# ProfileNotFound. A session token belongs to other keys.
 USERS = {"AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"}
 
 

@@ -42,7 +42,7 @@ CHANGES: tuple[Change, ...] = (_flipped, _halved, _emptied, _lost)
 
 
 class BlobsContract(ABC):
-    """Tests of a blob store. A subclass implements ``make``, and may override ``alter``."""
+    """Tests of a blob store. A subclass implements ``make``, and may override ``alter`` and ``rename``."""
 
     @abstractmethod
     def make(self, clock: Clock) -> Blobs:
@@ -53,6 +53,13 @@ class BlobsContract(ABC):
 
         ``change`` returns None to remove the blob. The default changes nothing and returns False, for a store whose
         bytes a test cannot reach. The tests of damage then prove nothing.
+        """
+        return False
+
+    def rename(self, blobs: Blobs, key: str, name: str) -> bool:
+        """Replace a blob's stored key by ``name``, without a call to the store, and return True.
+
+        The default changes nothing and returns False. The test of damaged keys then proves nothing.
         """
         return False
 
@@ -198,6 +205,18 @@ class BlobsContract(ABC):
         keys = sorted(_put_in_folders(blobs, ["a", "a-b", "a/b", "a/bc", "b"]))
         for prefix in ("a", "a/", "a/b", "a/b/", "a/bc/", "b", "c", keys[0], keys[1][:-3]):
             assert [stat.key for stat in blobs.list(prefix)] == [key for key in keys if key.startswith(prefix)]
+
+    def test_a_list_names_a_damaged_key_and_has_all_other_blobs(self) -> None:
+        blobs = self.make(ManualClock())
+        keys = sorted(_put_in_folders(blobs, ["a", "b", "c"]))
+        damaged = f"{keys[1][:-1]}g"
+        if not self.rename(blobs, keys[1], damaged):
+            return
+        for prefix, after in (("", ""), ("", keys[0]), ("b/", ""), ("c/", "")):
+            named = set[str]()
+            listed = [stat.key for stat in blobs.list(prefix, after=after, damaged=named.add)]
+            assert listed == [key for key in (keys[0], keys[2]) if key.startswith(prefix) and key > after]
+            assert named == {key for key in [damaged] if key.startswith(prefix)}
 
     def test_a_list_continues_after_a_key(self) -> None:
         blobs = self.make(ManualClock())

@@ -30,7 +30,11 @@ NEW_NAMES = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
 
 class DiskWeather(msgspec.Struct, frozen=True):
-    """The rate of each fault per call that writes or syncs, and the number of calls after which faults end."""
+    """The rates of the faults, and the number of calls after which faults end.
+
+    A power failure may happen at each step of the machine, a full disk or a write error at each write of SQLite, and a
+    sync error at each sync.
+    """
 
     power_failure: float = 0
     write_error: float = 0
@@ -117,20 +121,28 @@ class Disk:
     def _sync_names(self, path: str) -> None:
         """Make the names in a folder durable.
 
-        A rename is durable as a whole: a file that has durably left this folder is durable in its new folder too.
+        A rename is durable as a whole: a file that has durably left this folder is durable in its new folder too, and a
+        file that has durably come has durably left its old folder.
         """
         inode = os.stat(path).st_ino
         if inode not in self._folders:
             self._folders[inode] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        gone = set(self._names.get(inode, {}).values())
+        before = set(self._names.get(inode, {}).values())
         self._names[inode] = _names(path)
         for name, number in self._names[inode].items():
             self._link(os.path.join(path, name), number)
-        gone -= set(self._names[inode].values())
-        if gone:
-            for other, _, _ in os.walk(self.folder):
-                moved = {name: number for name, number in _names(other).items() if number in gone}
-                self._names.setdefault(os.stat(other).st_ino, {}).update(moved)
+        after = set(self._names[inode].values())
+        if before == after:
+            return
+        present = {os.stat(other).st_ino: _names(other) for other, _, _ in os.walk(self.folder)}
+        for folder, names in present.items():
+            moved = {name: number for name, number in names.items() if number in before - after}
+            self._names.setdefault(folder, {}).update(moved)
+        for folder, durable in self._names.items():
+            names = present.get(folder, {})
+            for name in [name for name, number in durable.items() if number in after - before]:
+                if names.get(name) != durable[name]:
+                    del durable[name]
 
     def _restore(self, source: str, folder: int, target: str, share: float, moved: dict[int, bool]) -> None:
         """Restore in ``target`` the folder with inode ``folder``, whose path was ``source``.
@@ -263,7 +275,7 @@ class SimulatedMachine:
             raise apsw.IOError("simulated sync error")
 
     def turn_off(self) -> None:
-        """Mark all actors as crashed: each ends at its next step."""
+        """Mark all actors as crashed. Each ends when the scheduler would let it continue."""
         self.on = False
         for actor in self._actors:
             actor.crashed = True

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from itertools import accumulate
+from itertools import accumulate, islice
 from random import Random
 from typing import Any, TypeVar
 
@@ -31,7 +31,7 @@ import msgspec
 
 from stratalog.errors import ConditionFailed, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.limits import GRACE_SECONDS
-from stratalog.ports.blobs import Blobs, BlobStat
+from stratalog.ports.blobs import Blobs, BlobStat, Damaged, ignore
 from stratalog.ports.index import NO_BLOBS, Index, Item, Write
 from stratalog.ports.queue import DeadMessage, Message, Queue
 from stratalog.testing.scheduler import Scheduler
@@ -333,10 +333,10 @@ class FaultyBlobs:
     def stat(self, key: str) -> BlobStat | None:
         return self._line.read("blobs.stat", self._backend.stat, key)
 
-    def list(self, prefix: str, *, after: str = "") -> Iterator[BlobStat]:
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         while True:
             size = self._line.page_items()
-            page = self._line.read("blobs.list", self._page, prefix, after, size)
+            page = self._line.read("blobs.list", self._page, prefix, after, size, damaged)
             yield from page
             if len(page) < size:
                 return
@@ -348,8 +348,8 @@ class FaultyBlobs:
     def close(self) -> None:
         """Do nothing: the backend outlives the simulated processes."""
 
-    def _page(self, prefix: str, after: str, limit: int) -> Sequence[BlobStat]:
-        return [stat for stat, _ in zip(self._backend.list(prefix, after=after), range(limit), strict=False)]
+    def _page(self, prefix: str, after: str, limit: int, damaged: Damaged) -> Sequence[BlobStat]:
+        return list(islice(self._backend.list(prefix, after=after, damaged=damaged), limit))
 
 
 class FaultyQueue:

@@ -1,6 +1,6 @@
 """Fixtures for pytest. Add ``pytest_plugins = ["stratalog.testing.fixtures"]`` to the conftest.py of your root folder.
 
-Override the fixture ``application`` to test your own application. The fixtures need `stratalog[client,server,testing]`.
+Override the fixture ``application`` to test your own application. They need `stratalog[client,server]` and pytest.
 """
 
 from __future__ import annotations

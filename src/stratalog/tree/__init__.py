@@ -1,4 +1,4 @@
-"""A content-addressed, ordered map from keys to small values, cut into chunk blobs. Equal content has an equal root.
+"""A content-addressed, ordered map from keys to small values, cut into chunk blobs. Equal rows have an equal root.
 
 Modules
 -------

@@ -1,4 +1,4 @@
-"""Tree reads: one key, a range of keys, or a position in the order."""
+"""Tree reads: one key, a range of keys, or the number of keys with a prefix."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from stratalog.tree.chunks import Chunks
 from stratalog.tree.nodes import Leaf, Node, Root, Slot
 
-__all__ = ["count", "get", "leaf_of", "nth", "scan"]
+__all__ = ["count", "get", "leaf_of", "scan"]
 
 
 def get(chunks: Chunks, root: Root, key: str) -> Slot | None:
@@ -50,7 +50,7 @@ def scan(
     span = _Span(prefix, after, before)
     for leaf in _leaves(chunks, chunks.top(root), span, reverse):
         for position in _walk(span.start(leaf.keys), span.stop(leaf.keys), reverse):
-            yield leaf.keys[position], _slot(leaf, position)
+            yield leaf.keys[position], Slot(leaf.values[position], leaf.versions[position])
 
 
 def count(chunks: Chunks, root: Root, *, prefix: str = "") -> int:
@@ -58,23 +58,6 @@ def count(chunks: Chunks, root: Root, *, prefix: str = "") -> int:
     end = _end_of(prefix)
     stop = root.count if end is None else _rank(chunks, root, end)
     return stop - _rank(chunks, root, prefix)
-
-
-def nth(chunks: Chunks, root: Root, position: int) -> tuple[str, Slot] | None:
-    """Return the key that has ``position`` keys before it, and its slot; None if ``position`` is out of range.
-
-    Reads one node per level.
-    """
-    if not 0 <= position < root.count:
-        return None
-    node = chunks.top(root)
-    while not isinstance(node, Leaf):
-        child = 0
-        while position >= node.counts[child]:
-            position -= node.counts[child]
-            child += 1
-        node = chunks.child(node, child)
-    return node.keys[position], _slot(node, position)
 
 
 class _Span:
@@ -127,7 +110,3 @@ def _end_of(prefix: str) -> str | None:
     """
     stem = prefix.rstrip(chr(sys.maxunicode))
     return stem[:-1] + chr(ord(stem[-1]) + 1) if stem else None
-
-
-def _slot(leaf: Leaf, position: int) -> Slot:
-    return Slot(leaf.values[position], leaf.versions[position])

@@ -18,7 +18,7 @@ from stratalog.tree.nodes import Inner, Node, Root
 
 __all__ = ["KEYS_TOGETHER", "prefetch"]
 
-# The leaves of this many keys are less than a third of the cache, so a prefetch drops no chunk that it has loaded.
+# The leaves of this many keys usually fill less than a third of the cache, so a prefetch drops no chunk that it loaded.
 KEYS_TOGETHER = 256
 
 

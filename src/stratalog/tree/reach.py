@@ -44,14 +44,11 @@ def addresses(chunks: Chunks, root: Root, seen: Container[bytes] = ()) -> Iterat
     yield from _below(chunks, chunks.top(root), seen)
 
 
-def read_tree_back(
-    chunks: Chunks, root: Root, after: str | None = None, seen: set[bytes] | None = None
-) -> Iterator[ChunkReading]:
+def read_tree_back(chunks: Chunks, root: Root, seen: set[bytes] | None = None) -> Iterator[ChunkReading]:
     """Read every chunk of a tree from storage, not the cache, in the order of keys, a parent before its children.
 
     The walk checks bytes, order, ends, counts and digests. It yields damage instead of raising an error, and continues
-    with the next chunk. Below the topmost chunk, it skips chunks whose keys are all at or before ``after``, so a later
-    walk can resume after the last key of a leaf. ``seen`` is for callers that read many trees. The walk skips a chunk
+    with the next chunk. ``seen`` is for callers that read many trees. The walk skips a chunk
     in ``seen`` with all chunks below it, and adds each chunk that it reads from a blob to ``seen``. One path
     of the tree is in memory at a time. Raises Unavailable, Unsupported.
     """
@@ -65,7 +62,7 @@ def read_tree_back(
         top = ChunkReading(top.key, top.size, None, BlobDamage("", False, "a root contradicts its chunk"))
     yield top
     if top.node is not None:
-        yield from _read_below(chunks, top.node, after, seen, last=True, before=None)
+        yield from _read_below(chunks, top.node, seen, last=True, before=None)
 
 
 def verify(chunks: Chunks, root: Root) -> None:
@@ -85,7 +82,7 @@ def _below(chunks: Chunks, node: Node, seen: Container[bytes]) -> Iterator[bytes
 
 
 def _read_below(
-    chunks: Chunks, node: Node, after: str | None, seen: set[bytes] | None, *, last: bool, before: str | None
+    chunks: Chunks, node: Node, seen: set[bytes] | None, *, last: bool, before: str | None
 ) -> Iterator[ChunkReading]:
     """Read the chunks below ``node``.
 
@@ -95,13 +92,13 @@ def _read_below(
         return
     for position, row in enumerate(rows_of(node)):
         ends_level = last and position + 1 == len(node.keys)
-        if (after is None or row[0] > after) and (seen is None or row[1] not in seen):
+        if seen is None or row[1] not in seen:
             if seen is not None:
                 seen.add(row[1])
             reading = _read(chunks, row[1], None, partial(_check_child, node, row, last=ends_level, before=before))
             yield reading
             if reading.node is not None:
-                yield from _read_below(chunks, reading.node, after, seen, last=ends_level, before=before)
+                yield from _read_below(chunks, reading.node, seen, last=ends_level, before=before)
         before = row[0]
 
 

@@ -34,7 +34,7 @@ class AttemptRecord(msgspec.Struct, frozen=True):
 def read_attempts(index: Index, message_id: str) -> AttemptRecord:
     """Return the record of a message; an empty record if none is stored. Raises Corrupt, Unavailable."""
     item = index.get(QUEUE_ATTEMPTS_PARTITION, message_id)
-    return AttemptRecord() if item is None else _read(item)
+    return AttemptRecord() if item is None else read_attributes(item, AttemptRecord, "an attempt record of the queue")
 
 
 def write_attempts(index: Index, message_id: str, record: AttemptRecord) -> None:
@@ -46,7 +46,3 @@ def write_attempts(index: Index, message_id: str, record: AttemptRecord) -> None
 def drop_attempts(index: Index, message_id: str) -> None:
     """Delete the record of a settled message. Raises the errors of ``Index.commit``."""
     index.commit([Delete(QUEUE_ATTEMPTS_PARTITION, message_id)])
-
-
-def _read(item: Item) -> AttemptRecord:
-    return read_attributes(item, AttemptRecord, "an attempt record of the queue")

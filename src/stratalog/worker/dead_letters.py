@@ -24,15 +24,10 @@ import msgspec
 
 from stratalog.codec import canonical, decode, encode
 from stratalog.documents import Document
-from stratalog.documents.rejections import (
-    RejectedMutation,
-    read_rejection,
-    require_intact_letter,
-    write_rejection,
-)
+from stratalog.documents.rejections import RejectedMutation, read_rejection, require_intact_letter, write_rejection
 from stratalog.errors import Corrupt, Invalid, NotFound, StratalogError, Unsupported
 from stratalog.keys import REJECTED_PARTITION
-from stratalog.ports.index import Item
+from stratalog.log.listed_items import ListedItem, list_items
 from stratalog.ports.queue import DeadMessage
 from stratalog.protocol.messages import Mutation, Outcome, check_payload, payload_hash
 from stratalog.store import Store
@@ -68,17 +63,13 @@ class RejectedPush(msgspec.Struct, frozen=True):
 
 
 def list_letters(store: Store, *, after: str = "") -> Iterator[RejectedPush]:
-    """Yield all dead letters after the id ``after``, in order of ids. Raises Corrupt if an item cannot be read at all.
-
-    A letter that is damaged in another way is listed with the damage as its reason.
-    """
+    """Yield all dead letters after the id ``after``, in order of ids. The reason of a damaged letter is its damage."""
     messages = (_of_message(store, letter) for letter in store.queue.dead_letters(after=after.partition("/")[0]))
-    items = store.environment.index.query(REJECTED_PARTITION, after=after or None)
-    rejections = map(_of_item, items)
+    rejections = map(_of_item, list_items(store.environment.index, REJECTED_PARTITION, after=after or None))
     return merge(messages, rejections, key=lambda letter: letter.id)
 
 
-def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
+def redrive(store: Store, letter: str) -> list[Outcome]:
     """Run the mutations of a dead letter again; return their outcomes. After a crash, another call resumes.
 
     Raises NotFound if the letter or its document does not exist, or if the mutation of the letter was not rejected.
@@ -87,27 +78,27 @@ def redrive(store: Store, letter: str, author: str = OPERATOR) -> list[Outcome]:
     the letter.
     """
     if "/" in letter:
-        return [_redrive_rejection(store, letter, author)]
+        return [_redrive_rejection(store, letter)]
     message = next((candidate for candidate in store.queue.dead_letters() if candidate.id == letter), None)
     if message is None:
         raise NotFound("dead letter not found", letter=letter)
     return _redrive_message(store, message)
 
 
-def redrive_each(store: Store, letters: Iterable[str], author: str = OPERATOR) -> Iterator[Redriven]:
+def redrive_each(store: Store, letters: Iterable[str]) -> Iterator[Redriven]:
     """Redrive these letters in order. Yield each with its outcomes, or with the error of `redrive`."""
-    return ((letter, _result(partial(redrive, store, letter, author))) for letter in letters)
+    return ((letter, _result(partial(redrive, store, letter))) for letter in letters)
 
 
-def redrive_all(store: Store, author: str = OPERATOR) -> Iterator[Redriven]:
+def redrive_all(store: Store) -> Iterator[Redriven]:
     """Redrive all present letters in order of ids, as `redrive_each` does. Lists the queue's dead letters only once.
 
-    Raises the errors of `list_letters`.
+    Yields Corrupt for a letter with a damaged key.
     """
     # Collect the ids first: a redriven mutation that is rejected for a fault again becomes a new letter.
-    ids = [item.sort for item in store.environment.index.query(REJECTED_PARTITION)]
+    listed = [(letter.sort, letter.fault) for letter in list_items(store.environment.index, REJECTED_PARTITION)]
     messages = ((message.id, partial(_redrive_message, store, message)) for message in store.queue.dead_letters())
-    rejections = ((id, partial(redrive, store, id, author)) for id in ids)
+    rejections = ((id, partial(_redrive_listed, store, id, fault)) for id, fault in listed)
     for id, run in merge(messages, rejections, key=itemgetter(0)):
         yield id, _result(run)
 
@@ -142,6 +133,12 @@ def _result(run: Callable[[], list[Outcome]]) -> list[Outcome] | StratalogError:
         return exc
 
 
+def _redrive_listed(store: Store, letter: str, fault: str) -> list[Outcome]:
+    if fault:
+        raise Corrupt(fault, letter=letter)
+    return redrive(store, letter)
+
+
 def _redrive_message(store: Store, letter: DeadMessage) -> list[Outcome]:
     envelope = read_message(letter.body)
     document = _document(store, envelope.organisation, envelope.document, envelope.incarnation)
@@ -153,7 +150,7 @@ def _redrive_message(store: Store, letter: DeadMessage) -> list[Outcome]:
     return outcomes
 
 
-def _redrive_rejection(store: Store, letter: str, author: str) -> Outcome:
+def _redrive_rejection(store: Store, letter: str) -> Outcome:
     rejection = _rejection(store, letter)
     document = _document(store, rejection.organisation, rejection.document, rejection.incarnation)
     name, args = _as_it_came(document, rejection)
@@ -167,7 +164,7 @@ def _redrive_rejection(store: Store, letter: str, author: str) -> Outcome:
         raise Unsupported("this process lacks the mutator of the letter", document=document.name, mutator=name)
     origin = (rejection.client, rejection.id)
     again = Mutation(client=f"{OPERATOR}/{letter}", id=1, name=name, args=args, origin=origin)
-    outcome = document.apply([again], author=author, admitted=True)[0]
+    outcome = document.apply([again], author=OPERATOR, admitted=True)[0]
     redriven = msgspec.structs.replace(rejection, redriven_ms=store.environment.clock.wall_ms())
     write_rejection(store.environment.index, letter, redriven)
     return outcome
@@ -242,11 +239,13 @@ def _attempts(store: Store, letter: DeadMessage) -> AttemptRecord:
         return AttemptRecord()
 
 
-def _of_item(item: Item) -> RejectedPush:
+def _of_item(listed: ListedItem) -> RejectedPush:
     try:
-        rejection = read_rejection(item)
+        if listed.item is None:
+            raise Corrupt(listed.fault)
+        rejection = read_rejection(listed.item)
     except Corrupt as exc:
-        return RejectedPush(item.sort, "", "", "", 0, 0, 0, f"the letter is damaged: {exc}", 0)
+        return RejectedPush(listed.sort, "", "", "", 0, 0, 0, f"the letter is damaged: {exc}", 0)
     names = (rejection.organisation, rejection.document, rejection.client, rejection.id)
     state = (rejection.rejected_ms, rejection.receives, rejection.reason, rejection.redriven_ms)
-    return RejectedPush(item.sort, *names, *state, edited=bool(rejection.args))
+    return RejectedPush(listed.sort, *names, *state, edited=bool(rejection.args))

@@ -20,6 +20,7 @@ import msgspec
 from stratalog.codec import encode
 from stratalog.documents import Document
 from stratalog.documents.rejections import LAST_ATTEMPT, RejectedMutation, write_rejection
+from stratalog.documents.resumption import LOST_RANGES_MAX
 from stratalog.documents.run import run_batch
 from stratalog.documents.state import State
 from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable, Unsupported
@@ -120,25 +121,40 @@ def _past_missing(
     if any(outcome.status == "seen" for outcome in outcomes):
         state = document.state()
         outcomes = [
-            _run_late(document, queued, carried) if outcome.status == "seen" and _is_lost(state, carried) else outcome
+            _run_late(document, queued, carried)
+            if outcome.status == "seen" and _is_lost(document, state, queued, carried)
+            else outcome
             for carried, outcome in zip(chosen, outcomes, strict=True)
         ]
     return outcomes
 
 
-def _is_lost(state: State, carried: Carried) -> bool:
-    """Return whether a mutation's number was passed over, and the mutation can run."""
-    is_passed = any(before < carried.id <= last for before, last in state.lost(carried.client))
-    return is_passed and not carried.refused
+def _is_lost(document: Document, state: State, queued: QueuedPush, carried: Carried) -> bool:
+    """Return whether a mutation's number was passed over, and the mutation can run.
+
+    The state keeps only the newest lost ranges. The log decides on a number before them. Raises VersionForgotten or
+    Redacted if the log no longer shows whether the number was used.
+    """
+    ranges = state.lost(carried.client)
+    if carried.refused or not ranges:
+        return False
+    if len(ranges) == LOST_RANGES_MAX and carried.id <= ranges[0][0]:
+        has_run_late = state.client(_late_client(queued, carried)) is not None
+        return has_run_late or document.applied_in(carried.client, carried.id) is None
+    return any(before < carried.id <= last for before, last in ranges)
 
 
 def _run_late(document: Document, queued: QueuedPush, carried: Carried) -> Outcome:
     """Run a mutation whose number was passed over, as the only mutation of a client of its own."""
-    digest = sha256(encode([queued.group, carried.client])).digest()[:LATE_BYTES].hex()
-    origin = (carried.client, carried.id)
-    again = Mutation(client=f"{LATE}/{digest}/{carried.id}", id=1, name=carried.name, args=carried.args, origin=origin)
+    client, origin = _late_client(queued, carried), (carried.client, carried.id)
+    again = Mutation(client=client, id=1, name=carried.name, args=carried.args, origin=origin)
     (outcome,) = document.apply([again], author=queued.author, admitted=True)
     return msgspec.structs.replace(outcome, client=carried.client, id=carried.id)
+
+
+def _late_client(queued: QueuedPush, carried: Carried) -> str:
+    digest = sha256(encode([queued.group, carried.client])).digest()[:LATE_BYTES].hex()
+    return f"{LATE}/{digest}/{carried.id}"
 
 
 def apply_one_by_one(
@@ -241,5 +257,6 @@ class _Trial:
 def _reject(document: Document, queued: QueuedPush, carried: Carried, name: str, reason: str) -> Outcome:
     args: Any = None if carried.refused else carried.args
     mutation = Mutation(client=carried.client, id=carried.id, name=name, args=args)
-    speaker = {"group": queued.group, "owner": queued.owner, "author": queued.author}
-    return reject(document, mutation, reason, **speaker, admitted=True)
+    return reject(
+        document, mutation, reason, group=queued.group, owner=queued.owner, author=queued.author, admitted=True
+    )

@@ -111,7 +111,8 @@ def write_message(
     OutcomeUnknown.
     """
     mutations = [_carried(mutation) for mutation in push.mutations]
-    body = _body(QueuedPush(push.group, push.origin, owner, author, mutations, _known(push, known)))
+    known_names = tuple(sorted({mutation.name for mutation in push.mutations if mutation.name in known}))
+    body = _body(QueuedPush(push.group, push.origin, owner, author, mutations, known_names))
     if len(body) > QUEUED_BYTES_MAX:
         raise LimitExceeded("a push is too large to be queued", value=len(body), limit=QUEUED_BYTES_MAX)
     token = new_id(environment.clock, TOKEN_CHARACTERS)
@@ -166,10 +167,6 @@ def remove_claim_check(blobs: Blobs, envelope: Envelope) -> None:
     first = _claim_check_key(envelope, envelope.claim_check)
     for stat in sorted(blobs.list(f"{envelope.claim_check_owner}/"), key=lambda stat: stat.key != first):
         blobs.delete(stat.key, stat.stamp)
-
-
-def _known(push: Push, known: Container[str]) -> tuple[str, ...]:
-    return tuple(sorted({mutation.name for mutation in push.mutations if mutation.name in known}))
 
 
 def _body(queued: QueuedPush) -> bytes:

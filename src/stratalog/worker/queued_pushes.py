@@ -146,17 +146,15 @@ class _Sent:
         with self._lock:
             while self._waiting and self._is_settled(0, state):
                 self._waiting.popleft()
-            full = self._full(pushes_max, owner)
-            if full is None:
+            if self._full(pushes_max, owner) is None:
                 return
-            for position in reversed(range(len(self._waiting))):
-                if self._is_settled(position, state):
-                    # The earlier pushes are settled too (applied or dropped), since a group is settled in order.
-                    self._waiting = deque(list(self._waiting)[position + 1 :])
-                    full = self._full(pushes_max, owner)
-                    break
-        if full is not None:
-            raise full
+            newest_first = reversed(range(len(self._waiting)))
+            settled = next((position for position in newest_first if self._is_settled(position, state)), -1)
+            # The earlier pushes are settled too (applied or dropped), since a group is settled in order.
+            for _ in range(settled + 1):
+                self._waiting.popleft()
+            if (full := self._full(pushes_max, owner)) is not None:
+                raise full
 
     def _full(self, pushes_max: int, owner: str) -> QueueFull | None:
         """Return the error if there is no room, else None. Without an owner only the limit for all owners applies."""

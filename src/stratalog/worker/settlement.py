@@ -35,13 +35,7 @@ from stratalog.store import Store
 from stratalog.worker.attempt_record import drop_attempts, read_attempts, write_attempts
 from stratalog.worker.coalescing import Opened, coalesce
 from stratalog.worker.execution import SUSPECT_RECEIVES, TRANSIENT, apply, apply_one_by_one, require_application
-from stratalog.worker.messages import (
-    Envelope,
-    claim_check_exists,
-    open_push,
-    read_message,
-    remove_claim_check,
-)
+from stratalog.worker.messages import Envelope, claim_check_exists, open_push, read_message, remove_claim_check
 
 __all__ = ["DEAD_MESSAGE", "Settlement", "Settler", "again_seconds"]
 
@@ -133,7 +127,7 @@ class Settler:
         require_application(document, [opened.push for opened in coalesced])
         outcomes = apply(document, first.push, [mutation for each in coalesced for mutation in each.push.mutations])
         self.counts.update(outcome.status for outcome in outcomes)
-        self.counts["joined"] += len(coalesced)
+        self.counts["coalesced"] += len(coalesced)
         # With fewer outcomes, the slices below would end early without an error, and a message would lose its outcomes.
         assert len(outcomes) == sum(len(each.push.mutations) for each in coalesced), "each mutation has one outcome"
         left = iter(outcomes)

@@ -65,8 +65,8 @@ class Worker:
 
     Several processes may work on one store. Each process runs one worker. Other threads may call ``stop`` and
     ``heartbeat``. The worker calls ``report_failure`` with each failed message and the reason. The threads of the
-    executor ``aside`` acknowledge applied messages while the worker applies further messages. The acknowledgements and
-    the applied pushes can then share a transaction of the store. Without ``aside``, the worker acknowledges applied
+    ``executor`` acknowledge applied messages while the worker applies further messages. The acknowledgements and the
+    applied pushes can then share a transaction of the store. Without ``executor``, the worker acknowledges applied
     messages before it applies other messages.
     """
 
@@ -75,7 +75,7 @@ class Worker:
         store: Store,
         settings: WorkerSettings | None = None,
         report_failure: ReportFailure = lambda message, reason: None,
-        aside: Executor | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self._store = store
         self._settings = WorkerSettings() if settings is None else settings
@@ -86,7 +86,7 @@ class Worker:
         )
         self._settler = Settler(store, self._settings.receives_max)
         self._report_failure = report_failure
-        self._aside = aside
+        self._executor = executor
         self._finishing: list[tuple[Message, Future[None]]] = []
         self._clock: Clock = store.environment.clock
         self._hands: dict[str, _Hand] = {}
@@ -121,7 +121,8 @@ class Worker:
                 first, maximum = self._settings.idle_seconds_first, self._settings.idle_seconds_max
                 self._clock.sleep(min(maximum, first * 2 ** min(idle, 30)))
                 idle += 1
-        self._let_go()
+        for group in list(self._hands):
+            self._give_back(group, 0)
         wait(self._unfinished())
         self._unfinished()
 
@@ -158,12 +159,10 @@ class Worker:
     def _extend(self, hand: _Hand) -> None:
         # Take the observation before the requests: the queue may start the timeouts at any time after the observation.
         seen = Observation(self._clock)
-        extended = [self._extend_visibility(message) for message in list(hand.messages)]
+        release, seconds = self._store.queue.release, self._settings.visibility_seconds
+        extended = [release(message, after_seconds=seconds) for message in list(hand.messages)]
         if extended and all(extended):
             hand.seen = seen
-
-    def _extend_visibility(self, message: Message) -> bool:
-        return self._store.queue.release(message, after_seconds=self._settings.visibility_seconds)
 
     def _receive(self) -> bool:
         room = self._settings.messages_max - sum(len(hand.messages) for hand in self._hands.values())
@@ -189,7 +188,7 @@ class Worker:
         """Settle the first messages of a group. If their visibility ended, drop them: another worker may have them."""
         message = hand.messages[0]
         if hand.seen.age_seconds() >= self._settings.visibility_seconds:
-            self.counts["held too long"] += 1
+            self.counts["visibility ended"] += 1
             self._drop(message.group)
             return
         try:
@@ -222,11 +221,11 @@ class Worker:
         return len(settled)
 
     def _finish(self, settled: Settlement) -> None:
-        if self._aside is None:
+        if self._executor is None:
             self._settler.finish(settled)
         else:
             self._unfinished()
-            self._finishing.append((settled.message, self._aside.submit(self._settler.finish, settled)))
+            self._finishing.append((settled.message, self._executor.submit(self._settler.finish, settled)))
 
     def _unfinished(self) -> list[Future[None]]:
         """Return the acknowledgements in progress, and note the failures of those that have ended. Raises Closed."""
@@ -254,10 +253,6 @@ class Worker:
         self._report_failure(message, self._settler.note_failure(message, error))
         self._size = 1
         self._give_back(message.group, again_seconds(message, self._settings.failure_seconds_max))
-
-    def _let_go(self) -> None:
-        for group in list(self._hands):
-            self._give_back(group, 0)
 
     def _give_back(self, group: str, after_seconds: float) -> None:
         """Release the unsettled messages of a group, the last first, so that no message overtakes another."""

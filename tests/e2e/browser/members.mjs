@@ -1,5 +1,6 @@
-// The browser client in Chromium, for the sessions of tests/branches. In such a session the server is restored from an
-// older backup. Members of one group are tabs of one profile. `node members.mjs CHROMIUM` starts the program.
+// The browser client in Chromium, for the sessions of tests/branches. In such a session the server loses history, or
+// its store becomes two copies. Members of one group are tabs of one profile. `node members.mjs CHROMIUM` starts the
+// program.
 
 import { chromium } from "playwright-core";
 import { answerTasks } from "../../branches/members.mjs";

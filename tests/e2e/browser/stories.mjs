@@ -137,7 +137,7 @@ const stories = {
     await settles(bob);
     await goOnline(ada);
     await ada.waitForSelector(".failure");
-    assert.match(await ada.textContent(".failure"), /“Ada’s title” was not kept: it is called “Bob’s title” by now/);
+    assert.match(await ada.textContent(".failure"), /“Ada’s title” was not kept: it is now called “Bob’s title”/);
     await showsTitle(ada, "Bob’s title");
     await hasOutcome(ada, key, "rejected");
     await ada.reload();

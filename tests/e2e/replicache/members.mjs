@@ -1,6 +1,6 @@
 // The unmodified Replicache client and the browser client, both in Node, for the sessions of tests/branches. In such a
-// session the server is restored from an older backup. Both clients store their data in `fake-indexeddb`. This file
-// implements `navigator.locks` for the browser client.
+// session the server loses history, or its store becomes two copies. Both clients store their data in `fake-indexeddb`.
+// This file implements `navigator.locks` for the browser client.
 import 'fake-indexeddb/auto';
 import {Replicache} from 'replicache';
 import {BUILT_IN_MUTATORS, connect} from '../../../src/stratalog/web/client/stratalog.js';

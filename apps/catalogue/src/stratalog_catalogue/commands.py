@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from stratalog.cli import (
     size_text,
     split_name,
 )
+from stratalog.errors import ContentionError, OutcomeUnknown, Unavailable
 from stratalog_catalogue.letter_commands import dead_letters, dismiss, letter
 from stratalog_catalogue.limits import CATALOGUE_INTERVAL_SECONDS_MAX
 from stratalog_catalogue.serve import serve
@@ -147,7 +148,8 @@ def poll(
 ) -> None:
     """Read new records from the sources, store them, and make works of them.
 
-    The exit code is 1 if a failure became a dead letter, or a source could not be read to its end.
+    The exit code is 1 if a failure became a dead letter, if a source could not be read to its end, or if a complete
+    state lacks too many records.
     """
     store = session.open()
     if every is not None and dry_run:
@@ -158,7 +160,10 @@ def poll(
             raise Failed(FAILED)
         return
     while True:
-        _poll_once(session, store, organisation, sources, True, not no_works)
+        try:
+            _poll_once(session, store, organisation, sources, True, not no_works)
+        except (ContentionError, OutcomeUnknown, Unavailable) as exc:
+            note(f"the poll ended early: {exc}")
         store.environment.clock.sleep(every)
 
 
@@ -218,10 +223,16 @@ def reprocess(
 @of_sources
 def redrive(session: Session, organisation: str, sources: tuple[str, ...]) -> None:
     """Retry dead letters. The exit code is 1 if dead letters remain."""
-    letters = list(_module("redrive").redrive(session.open(), organisation, _connect, sources=sources))
-    rows = ((letter, [letter.id, "resolved" if letter.resolved else "dead", letter.reason]) for letter in letters)
-    session.answer_list(rows, "no dead letters")
-    if not all(letter.resolved for letter in letters):
+    remaining = list[str]()
+
+    def rows() -> Iterator[tuple[object, list[str]]]:
+        for retried in _module("redrive").redrive(session.open(), organisation, _connect, sources=sources):
+            yield retried, [retried.id, "resolved" if retried.resolved else "dead", retried.reason]
+            if not retried.resolved:
+                remaining.append(retried.id)
+
+    session.answer_list(rows(), "no dead letters")
+    if remaining:
         raise Failed(FAILED)
 
 
@@ -253,7 +264,9 @@ def stats(session: Session, organisation: str) -> None:
 @click.argument("words", nargs=-1)
 @click.option("--source", default="", metavar="NAME", help="Only works of this source.")
 @click.option("--begins", default="", metavar="TEXT", help="Only ids that begin with this text.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000))
+@click.option(
+    "--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="The maximum number of works."
+)
 def search(session: Session, organisation: str, words: tuple[str, ...], source: str, begins: str, limit: int) -> None:
     """Find works by words of their titles or ids, or by the beginning of their ids."""
     records = session.open().records(organisation)
@@ -325,6 +338,9 @@ def _poll_once(
         well = well and not (outcome.taken.failed or outcome.reason)
     if not session.json and any(outcome.taken.failed for outcome in polled):
         note(f"to see why records failed: stratalog catalogue dead-letters {organisation}")
+        note("a complete state of which a part failed deletes no record")
+    if not polled and not due:
+        note("no source to poll")
     if works and polled:
         names = [outcome.source for outcome in polled]
         with progress("making works", None) as step:

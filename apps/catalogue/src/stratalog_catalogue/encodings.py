@@ -64,13 +64,16 @@ def utf8_pieces(pieces: Iterable[bytes], declared: str) -> tuple[str, bytes, Ite
     """Return the text's encoding, its byte order mark, and the rest as UTF-8.
 
     The bytes of a UTF-8 text pass unchanged, even invalid bytes. The iterator raises Invalid if text in another
-    encoding cannot be decoded.
+    encoding cannot be decoded, and if a text whose encoding is not named begins as UTF-16 or UTF-32 do: its first four
+    bytes have a zero byte, and another byte.
     """
     # Settings and dead letters of earlier builds may declare an encoding that writes a mark.
     declared = declared.removesuffix(MARKED)
     head, rest = peeked(pieces, MARK_BYTES)
     mark, encoding = next((known for known in MARKS if head.startswith(known[0])), (b"", declared or UTF8))
     pieces = chain([head[len(mark) :]], rest)
+    if not mark and not declared and b"\0" in head[:MARK_BYTES] and any(head[:MARK_BYTES]):
+        return encoding, mark, _refused()
     return encoding, mark, pieces if encoding == UTF8 else _transcoded(pieces, encoding)
 
 
@@ -116,6 +119,11 @@ def decode_text(body: bytes, encoding: str) -> str:
 def encode_text(body: bytes, encoding: str) -> bytes:
     """Convert a text from UTF-8 to the encoding of its source."""
     return body if encoding == UTF8 else body.decode().encode(encoding)
+
+
+def _refused() -> Iterator[bytes]:
+    raise Invalid("a text with zero bytes and without a byte order mark needs an encoding in the source's settings")
+    yield  # pragma: no cover - makes this function a generator
 
 
 def _transcoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from stratalog.cli import Session, command, local_time, standard_output
+from stratalog.cli import Session, command, local_time, note, standard_output
+from stratalog.errors import Corrupt
 
 __all__ = ["dead_letters", "dismiss", "letter"]
 
@@ -17,11 +18,17 @@ def dead_letters(session: Session, organisation: str) -> None:
     """List all dead letters of an organisation with their reasons, including the letters of other programs.
 
     The catalogue makes dead letters of records, files and pages that it could not read or store, of records that it
-    could not turn into a work, and of sources whose polls failed repeatedly.
+    could not turn into a work, and of sources whose polls failed repeatedly. Damaged letters are named, the others are
+    listed, and the exit code is 6.
     """
-    letters = session.open().records(organisation).dead_letters()
+    damaged = list[Corrupt]()
+    letters = session.open().records(organisation).dead_letters(damaged=damaged.append)
     rows = ((made, [made.id, str(made.failures), local_time(made.last_ms), made.reason]) for made in letters)
-    session.answer_list(rows, "no dead letters", right=[1])
+    session.answer_list(rows, "no dead letters", right=[1], damaged=damaged)
+    for error in damaged[:-1]:
+        note(f"damaged: {error}")
+    if damaged:
+        raise damaged[-1]
 
 
 @command("letter", example="stratalog catalogue letter acme source/books/new.json~0123456789abcdef > new.json")

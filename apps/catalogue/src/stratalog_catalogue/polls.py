@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stratalog import Corrupt, Invalid, NotFound, Records, Store, StratalogError, Unavailable
+from stratalog import Corrupt, Invalid, NotFound, Records, Store, StratalogError, Unavailable, VersionConflict
 from stratalog.clock import Clock
 from stratalog.limits import POINTER_BYTES_MAX
 from stratalog.retry import Retry, RetryPolicy
@@ -26,7 +26,6 @@ from stratalog_catalogue.sources import Source, read_source, source_names
 __all__ = [
     "Connect",
     "Polled",
-    "forget_checkpoint",
     "poll",
     "poll_source",
     "preview_source",
@@ -44,6 +43,7 @@ Each further failure doubles this time, up to ``every_seconds``.
 """
 
 RENAMED = "a rename of the source was interrupted; run it again"
+MOVED = "the location or selection of the source was changed during the poll; poll it again"
 
 Connect = Callable[[], Any]
 """A function that returns the HTTP client."""
@@ -132,17 +132,26 @@ def poll_source(
     tries, retry = 0, Retry(clock, RETRY_POLICY)
     while True:
         try:
-            checkpoint = _checkpoint(records, source)
+            checkpoint, version = _checkpoint(records, source)
+            # Read the settings after the checkpoint. If the source was removed, renamed or moved before this read, the
+            # poll ends here. If not, the removal, the rename or the next poll of the new location changes the
+            # checkpoint's version, and this poll cannot save.
+            if (reason := _reason_to_end(records, source)) is not None:
+                return Polled(source=source.name, taken=counts, reason=reason)
+            newest = checkpoint
             for step in _steps(source, checkpoint, connect, clock):
                 taken = take(records, source, step, progress, allow_deletions)
                 counts.add(taken)
                 _refuse_withheld(source, taken)
-                _save_checkpoint(records, source, step.checkpoint, clock.wall_ms())
-                if step.checkpoint != checkpoint:
+                newest = step.checkpoint
+                version = _save_checkpoint(records, source, newest, clock.wall_ms(), version)
+                if newest != checkpoint:
                     # Progress was stored: after a failure the poll resumes from this checkpoint, with all tries again.
                     tries, retry = 0, Retry(clock, RETRY_POLICY)
-            _save_checkpoint(records, source, _checkpoint(records, source), clock.wall_ms())
+            _save_checkpoint(records, source, newest, clock.wall_ms(), version)
             break
+        except VersionConflict:
+            continue  # another poll has saved a checkpoint, or the checkpoint was forgotten: begin from the newest one
         except Exception as exc:  # noqa: BLE001 - an error of one poll must not stop the other polls
             tries += 1
             if tries < CATALOGUE_POLL_TRIES_MAX and isinstance(exc, Unavailable | OSError):
@@ -164,7 +173,7 @@ def preview_source(
     """Read a source once and return the counts of a poll. The function writes no checkpoint and no failure count."""
     counts, reason = IngestCounts(), ""
     try:
-        for step in _steps(source, _checkpoint(records, source), connect, records.environment.clock):
+        for step in _steps(source, _checkpoint(records, source)[0], connect, records.environment.clock):
             taken = preview(records, source, step, progress, allow_deletions)
             counts.add(taken)
             _refuse_withheld(source, taken)
@@ -192,24 +201,20 @@ def reason_of(cause: Exception) -> str:
     return reason.encode(errors="replace").decode() or type(cause).__name__
 
 
-def forget_checkpoint(records: Records, source: str) -> None:
-    """Delete a source's checkpoint. The next poll reads the whole source again, but stores no unchanged record."""
-    try:
-        records.delete(CHECKPOINTS + source)
-    except NotFound:
-        return
-
-
 def read_state_again(records: Records, source: Source) -> bool:
     """Make the next poll read the newest complete state of a source, even if the state has not changed.
 
     Return False if the checkpoint is damaged. The next poll then fails.
     """
-    try:
-        _save_checkpoint(records, source, {**_checkpoint(records, source), "again": True}, 0)
-    except Corrupt:
-        return False
-    return True
+    while True:
+        try:
+            checkpoint, version = _checkpoint(records, source)
+            _save_checkpoint(records, source, {**checkpoint, "again": True}, 0, version)
+            return True
+        except VersionConflict:
+            continue
+        except Corrupt:
+            return False
 
 
 def _pointer(source: Source) -> str:
@@ -232,17 +237,33 @@ def _retry_seconds(retry: Retry, cause: Exception) -> float:
     return retry.next_seconds()
 
 
-def _checkpoint(records: Records, source: Source) -> Checkpoint:
-    """Return the source's checkpoint. Raises Corrupt and Unavailable.
+def _reason_to_end(records: Records, source: Source) -> str | None:
+    """Return why a poll of the source must not continue, or None if it may."""
+    try:
+        stored = read_source(records, source.name)
+    except NotFound as exc:
+        return str(exc)
+    if stored.renamed_to:
+        return f"{RENAMED} to={stored.renamed_to}"
+    return MOVED if stored.scope != source.scope else None
+
+
+def _checkpoint(records: Records, source: Source) -> tuple[Checkpoint, int]:
+    """Return the source's checkpoint and the version of its record. Raises Corrupt and Unavailable.
 
     If the checkpoint is of another scope, return {}, or only the time of the last state for a mirror.
     """
     try:
-        checkpoint: Checkpoint = msgspec.json.decode(records.get(CHECKPOINTS + source.name).body, type=dict[str, Any])
-    except NotFound:
-        return {}
+        read = records.get(CHECKPOINTS + source.name)
+        checkpoint: Checkpoint = msgspec.json.decode(read.body, type=dict[str, Any])
+    except NotFound as exc:
+        return {}, int(exc.details.get("version", 0))
     except (msgspec.DecodeError, RecursionError) as exc:
         raise Corrupt("the source's checkpoint cannot be read", source=source.name, reason=str(exc)) from exc
+    return _in_scope(source, checkpoint), read.version.version
+
+
+def _in_scope(source: Source, checkpoint: Checkpoint) -> Checkpoint:
     if checkpoint.get("location") == source.scope:
         return checkpoint
     # A poll deletes the records that a mirror's state lacks. So a state of the new folder must not be older than the
@@ -250,11 +271,15 @@ def _checkpoint(records: Records, source: Source) -> Checkpoint:
     return {"newest": checkpoint["newest"]} if is_mirror(source) and "newest" in checkpoint else {}
 
 
-def _save_checkpoint(records: Records, source: Source, checkpoint: Checkpoint, now_ms: int) -> None:
-    """Store a checkpoint. The caller has stored all records before the checkpoint."""
+def _save_checkpoint(records: Records, source: Source, checkpoint: Checkpoint, now_ms: int, expected: int) -> int:
+    """Store a checkpoint after the version ``expected``, and return its version. Raises VersionConflict.
+
+    The caller has stored all records before the checkpoint.
+    """
     saved = {**checkpoint, "location": source.scope, "polled_ms": now_ms}
-    records.put(CHECKPOINTS + source.name, msgspec.json.encode(saved))
+    stored = records.put(CHECKPOINTS + source.name, msgspec.json.encode(saved), expected=expected)
     records.prune(CHECKPOINTS + source.name, retain=2)
+    return stored.version
 
 
 def _is_due(records: Records, source: Source, now_ms: int) -> bool:
@@ -266,7 +291,7 @@ def _is_due(records: Records, source: Source, now_ms: int) -> bool:
     if failed is not None:  # the failed poll may have stored a checkpoint, so ignore the time of the checkpoint
         return now_ms - failed.last_ms >= _backoff_seconds(source, failed.failures) * 1000
     try:
-        polled_ms = _checkpoint(records, source).get("polled_ms", 0)
+        polled_ms = _checkpoint(records, source)[0].get("polled_ms", 0)
     except Corrupt:
         return True
     return not isinstance(polled_ms, int) or now_ms - polled_ms >= source.every_seconds * 1000

@@ -15,6 +15,7 @@ from stratalog_catalogue.limits import CATALOGUE_DIFF_BYTES_MAX
 from stratalog_catalogue.model import Work, decode_work
 from stratalog_catalogue.names import WORKS, parts_of, source_id, work_id
 from stratalog_catalogue.record_splitter import decoded_json
+from stratalog_catalogue.source_rename import is_moved
 from stratalog_catalogue.sources import read_source, read_sources
 from stratalog_catalogue.summary import read_titles
 from stratalog_catalogue.xml import xml_text
@@ -109,7 +110,7 @@ def show_versions(records: Records, source: str, id: str, before: int | None = N
         yield RecordHistoryVersion(
             version=version.version,
             stored_ms=version.created_ms,
-            source_time_ms=version.source_time_ms,
+            source_time_ms=None if is_moved(version) else version.source_time_ms,
             size=version.size,
             sha256=version.digest.hex(),
             deleted=version.deleted,

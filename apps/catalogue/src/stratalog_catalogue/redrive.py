@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from stratalog import DeadLetter, Records, Store
+from stratalog.errors import Corrupt
 from stratalog_catalogue.encodings import UTF8, is_utf8
 from stratalog_catalogue.folder import Step, is_mirror, read_file, suffix_of, unpacked
 from stratalog_catalogue.ingest import (
@@ -21,10 +22,10 @@ from stratalog_catalogue.ingest import (
     take_record,
 )
 from stratalog_catalogue.names import SOURCES, WORKS, source_of_letter
-from stratalog_catalogue.polls import Connect, forget_checkpoint, poll_source, read_state_again, reason_of
+from stratalog_catalogue.polls import Connect, poll_source, read_state_again, reason_of
 from stratalog_catalogue.reconciliation import reconcile_records
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, split
-from stratalog_catalogue.sources import Source, read_source
+from stratalog_catalogue.sources import Source, forget_checkpoint, read_source
 
 __all__ = ["Redriven", "redrive"]
 
@@ -45,11 +46,13 @@ class Redriven(msgspec.Struct, frozen=True):
 def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple[str, ...] = ()) -> Iterator[Redriven]:
     """Retry each dead letter of these sources, or of all sources, and yield each outcome.
 
-    The function skips letters of other programs in the organisation.
+    The function skips letters of other programs in the organisation. It raises Corrupt for a damaged letter after the
+    retries of all others.
     """
     records = store.records(organisation)
     polled: dict[str, str] = {}
-    for letter in list(records.dead_letters()):
+    damaged = list[Corrupt]()
+    for letter in list(records.dead_letters(damaged=damaged.append)):
         name = source_of_letter(letter.id)
         if name is None or (sources and name not in sources):
             continue
@@ -59,6 +62,8 @@ def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple
         except Exception as exc:  # noqa: BLE001 - an error of one letter must not stop the retries of other letters
             reason = reason_of(exc)
         yield Redriven(letter.id, not reason, reason)
+    if damaged:
+        raise damaged[0]
 
 
 def _try(

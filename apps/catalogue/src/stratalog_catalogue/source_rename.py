@@ -13,22 +13,24 @@ from typing import Any
 import msgspec
 
 from stratalog import Conflict, DeadLetter, Invalid, NotFound, Records, RecordVersion
+from stratalog.limits import INTEGER_MAX
 from stratalog_catalogue.ingest import fail, failure_of, resolve
 from stratalog_catalogue.names import (
     CHECKPOINTS,
     MIGRATIONS,
-    SETTINGS,
     SOURCES,
     SUMMARIES,
     TITLES,
     WORKS,
     check_source,
 )
-from stratalog_catalogue.sources import Source, put_settings, read_source, remove_source
+from stratalog_catalogue.sources import Source, has_source, put_settings, read_source, remove_source
 
 __all__ = ["RenameCounts", "is_moved", "rename_source"]
 
 _MOVED = "renamed/"
+_MOVED_MS = -INTEGER_MAX
+"""The source time of a moved record's deletion. So a later source of that name can store a record of any time."""
 
 
 class RenameCounts(msgspec.Struct):
@@ -52,6 +54,13 @@ def rename_source(
     source = read_source(records, name)
     _check_free(records, source, check_source(other))
     put_settings(records, msgspec.structs.replace(source, renamed_to=other))
+    # An interrupted rename may have made the new source already, and the new source may have been polled since.
+    is_made = has_source(records, other)
+    if not is_made:
+        # Copy the checkpoint before the records. A poll that began before the rename may still store records and then
+        # save its checkpoint. The new source must not skip such records.
+        with suppress(NotFound):
+            records.put(CHECKPOINTS + other, records.get(CHECKPOINTS + name).body)
     counts = RenameCounts()
     # A poll that began before the rename may still write records, so repeat until a pass moves no record.
     while moved := _move_records(records, name, other, progress):
@@ -61,10 +70,9 @@ def rename_source(
     for prefix in (SUMMARIES, TITLES):
         with suppress(NotFound):
             records.delete(prefix + name)
-    with suppress(NotFound):
-        records.put(CHECKPOINTS + other, records.get(CHECKPOINTS + name).body)
     _move_migrations(records, name, other)
-    put_settings(records, msgspec.structs.replace(source, name=other, renamed_to=msgspec.UNSET))
+    if not is_made:
+        put_settings(records, msgspec.structs.replace(source, name=other, renamed_to=msgspec.UNSET))
     remove_source(records, name)
     return counts
 
@@ -73,9 +81,8 @@ def _check_free(records: Records, source: Source, other: str) -> None:
     """Raise Conflict if another source or its records use the name, and Invalid if it is the source's own name."""
     if other == source.name:
         raise Invalid("the source has that name already", source=other)
-    with suppress(NotFound):
-        if source.renamed_to != other and not records.stat(SETTINGS + other).deleted:
-            raise Conflict("another source has that name", source=other)
+    if source.renamed_to != other and has_source(records, other):
+        raise Conflict("another source has that name", source=other)
     for line in records.list(prefix=f"{SOURCES}{other}/"):
         newest = records.stat(line.id)
         if _is_copy(newest, source.name):
@@ -99,9 +106,7 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
         if not newest.deleted:
             # The write id of the deletion marks the record as moved. If a poll wrote a version since ``newest`` was
             # read, the expected version differs and VersionConflict is raised.
-            records.delete(
-                line.id, expected=newest.version, source_time_ms=newest.source_time_ms, write_id=_moved(other)
-            )
+            records.delete(line.id, expected=newest.version, source_time_ms=_MOVED_MS, write_id=_moved(other))
         with suppress(NotFound):
             records.delete(f"{WORKS}{name}/{id}")
         counts.records += 1
@@ -111,13 +116,19 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
 
 
 def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
-    """Copy the remaining versions of a record to another id, and return the number of copied versions."""
+    """Copy the remaining versions of a record to another id, and return the number of copied versions.
+
+    Versions that an earlier rename moved to another source are not copied.
+    """
     newest = _newest(records, target_id)
     latest, copied = (newest.version, _copied(newest, name)) if newest else (0, 0)
     count = 0
-    for version in records.versions(source_id):
+    versions = list(records.versions(source_id))
+    # An earlier rename has moved the versions before its deletion to another source already.
+    done = max([copied, *(version.version for version in versions if is_moved(version))])
+    for version in versions:
         # A redacted version has no body to copy. A deletion is not copied while the target record has no version.
-        if version.version <= copied or version.redacted or (version.deleted and not latest):
+        if version.version <= done or version.redacted or (version.deleted and not latest):
             continue
         # Concurrent runs cannot interleave their copies: the expected version of the slower run is out of date.
         given: dict[str, Any] = {

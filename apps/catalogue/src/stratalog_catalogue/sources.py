@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from stratalog import Corrupt, Invalid, NotFound, Records
+from stratalog import Conflict, Corrupt, Invalid, NotFound, Records
 from stratalog_catalogue.encodings import check_encoding
 from stratalog_catalogue.limits import CATALOGUE_DELETIONS_PERCENT, CATALOGUE_PATTERN_PARTS_MAX
 from stratalog_catalogue.names import CHECKPOINTS, POLLS, SETTINGS, check_source
@@ -24,6 +24,8 @@ __all__ = [
     "Format",
     "Source",
     "add_source",
+    "forget_checkpoint",
+    "has_source",
     "pause_source",
     "put_settings",
     "read_source",
@@ -125,7 +127,11 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def add_source(records: Records, source: Source) -> Source:
-    """Store a source's settings in place of earlier settings, and return them. Raises Invalid, with nothing stored."""
+    """Store a source's settings in place of earlier settings, and return them.
+
+    Raises Invalid, and Conflict if an interrupted rename from or to this name must be run again first, with nothing
+    stored.
+    """
     check_source(source.name)
     _check_pattern(source)
     if source.adapter == "oai" and source.format != "xml":
@@ -143,7 +149,17 @@ def add_source(records: Records, source: Source) -> Source:
     for moment in (source.since, source.until):
         if moment and not MOMENT.fullmatch(moment):
             raise Invalid("a date must be YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ", source=source.name, value=moment)
-    return put_settings(records, msgspec.structs.replace(source, encoding=check_encoding(source.encoding)))
+    source = msgspec.structs.replace(source, encoding=check_encoding(source.encoding))
+    for stored in read_sources(records):
+        if stored.renamed_to and source.name in (stored.name, stored.renamed_to):
+            text = "a rename of the source was interrupted; run it again first"
+            raise Conflict(text, source=stored.name, to=stored.renamed_to)
+    if not has_source(records, source.name):
+        # A poll of a removed source of this name may still run, or may have saved its checkpoint after the removal.
+        with suppress(NotFound):
+            records.stat(CHECKPOINTS + source.name)
+            forget_checkpoint(records, source.name)
+    return put_settings(records, source)
 
 
 def _check_pattern(source: Source) -> None:
@@ -211,11 +227,30 @@ def remove_source(records: Records, name: str) -> None:
 
     Its records and works, and their dead letters, stay.
     """
-    if records.stat(SETTINGS + check_source(name)).deleted:
+    if not has_source(records, name):
         raise NotFound("source not found", source=name)
-    with suppress(NotFound):
-        records.delete(CHECKPOINTS + name)
+    forget_checkpoint(records, name)
     with suppress(NotFound):
         records.resolve_dead_letter(POLLS + name)
     # The settings are deleted last, so that an interrupted removal or rename can be repeated.
     records.delete(SETTINGS + name)
+
+
+def forget_checkpoint(records: Records, name: str) -> None:
+    """Delete a source's checkpoint. The next poll reads the whole source again, but stores no unchanged record.
+
+    A poll that is running cannot save its checkpoint afterwards, because the checkpoint has another version.
+    """
+    try:
+        records.delete(CHECKPOINTS + name)
+    except NotFound:
+        records.put(CHECKPOINTS + name, b"{}")  # a checkpoint that is deleted or was never saved needs a version too
+        records.delete(CHECKPOINTS + name)
+
+
+def has_source(records: Records, name: str) -> bool:
+    """Return whether there are settings of a source, including settings that this program cannot read."""
+    try:
+        return not records.stat(SETTINGS + check_source(name)).deleted
+    except NotFound:
+        return False

@@ -252,6 +252,70 @@ const stories = {
     assert.equal(await page.locator("#list a").count(), 0);
   },
 
+  async theLossOfTheServerIsReportedAndTheListStays(browser) {
+    const page = await person(browser);
+    await page.context().setOffline(true);
+    await page.click('#list a:has-text("zsh: the zsh program")');
+    await page.waitForSelector("article:has-text('The server cannot be reached.')");
+    await listed(page, 4);
+    await page.fill("#search", "zsh");
+    await page.waitForSelector("#hint:has-text('The server cannot be reached.')");
+    await page.context().setOffline(false);
+    await page.click("#sources button >> nth=0");
+    await listed(page, 1);
+  },
+
+  async thePageSaysThatItLoadsAndThatARecordIsUnknown(browser) {
+    const page = await person(browser);
+    await page.route("**/v1/**", () => {});
+    await page.goto(`${task.url}/web/catalogue/?in=acme&source=films&id=unknown`);
+    await page.waitForSelector("#hint:has-text('Loading the works…')");
+    await page.unroute("**/v1/**");
+    await page.reload();
+    await page.waitForSelector("article:has-text('Record not found.')");
+  },
+
+  async aPrintedWorkIsNotCut(browser) {
+    const page = await person(browser, "", { viewport: { width: 1280, height: 300 } });
+    await open(page, "zsh: the zsh program");
+    const cut = () => page.locator("article").evaluate(({ scrollHeight, clientHeight }) => scrollHeight - clientHeight);
+    assert.ok((await cut()) > 0);
+    await page.emulateMedia({ media: "print" });
+    assert.equal(await cut(), 0);
+    assert.equal(await page.isVisible("#list"), false);
+  },
+
+  async iconsSelectionAndFocusAreSeenInTheUsersOwnColours(browser) {
+    const page = await person(browser, "", { forcedColors: "active" });
+    await open(page, "zsh: the zsh program");
+    const style = (selector, name, part) =>
+      page.locator(selector).evaluate((element, [key, of]) => getComputedStyle(element, of)[key], [name, part]);
+    assert.notEqual(await style("#scheme", "backgroundColor", "::before"), await style("body", "backgroundColor"));
+    assert.equal(await style('#list a[aria-current="true"]', "outlineStyle"), "solid");
+    assert.equal(await style('#sources [aria-pressed="true"]', "outlineStyle"), "solid");
+    await page.keyboard.press("/");
+    assert.equal(await style("#search", "outlineStyle"), "solid");
+  },
+
+  async theFocusFollowsTheOrderOfThePageAndIsSeen(browser) {
+    for (const width of [360, 1280]) {
+      const page = await person(browser, "&of=debian", { viewport: { width, height: 700 } });
+      await page.waitForSelector("#sources button");
+      const before = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(before <= 0, `the page is ${before} pixels too wide at ${width} pixels`);
+      const stops = [];
+      for (let count = 0; count < 7; count++) {
+        await page.keyboard.press("Tab");
+        stops.push(await page.evaluate(stop));
+      }
+      assert.deepEqual(
+        stops.map(({ name }) => name),
+        ["home", "search", "scheme", "", "debian", "films", "debian/bash/amd64"],
+      );
+      for (const { name, isSeen } of stops) assert.ok(isSeen, `${name} at ${width} pixels`);
+    }
+  },
+
   async aListOfAllMatchingWorksIsNotCalledShortened(browser) {
     const page = await person(browser);
     const works = Array.from({ length: 101 }, (_, at) => ({ source: "films", id: `film ${at}` }));
@@ -268,6 +332,16 @@ const stories = {
     await listed(page, 100);
   },
 };
+
+/** The focused element, and whether the window shows a sign of its focus. This runs in the page. */
+function stop() {
+  const element = /** @type {HTMLElement} */ (document.activeElement);
+  const { outlineStyle, boxShadow, borderBottomColor, color } = getComputedStyle(element);
+  const { top, bottom } = element.getBoundingClientRect();
+  const isMarked = outlineStyle !== "none" || boxShadow !== "none" || borderBottomColor === color;
+  const name = element.id || element.dataset.name || element.dataset.key || "";
+  return { name, isSeen: isMarked && top >= 0 && bottom <= innerHeight };
+}
 
 /** Whether the window shows an element completely. This runs in the page. */
 function isInWindow(element) {

@@ -44,9 +44,10 @@ xlsx_markup        the XML of a part, read and rewritten
 xlsx_texts         the texts of cells, escaped for the engine
 xlsx_parts         the workbook part, styles, strings, tables and relationships
 xlsx_cells         worksheets
-sheet_names        the names of sheets that a file cannot contain, and their replacements
+xlsx_rules         validations
+sheet_names        the names of sheets that a file or the engine cannot contain, and their replacements
 xlsx_numbers       numbers and stored values in the XML of worksheets
-xlsx_losses        the features of worksheets that the engine does not read
+xlsx_losses        the features of workbooks that the engine does not read
 empty_cells        worksheets without the empty cells and rows that many programs write
 filled_cells       the filled cells of a worksheet, and its merges
 number_formats     the codes of number formats, for the engine and for workbooks
@@ -54,7 +55,7 @@ array_ranges       the ranges of array formulas
 array_formulas     whether an exported formula computes with each cell of a range
 xlsx_export        export: the engine's output, repaired for other programs
 xlsx_repair        worksheets and shared strings of an export
-xlsx_figures       drawings and charts of an export
+xlsx_figures       drawings and charts, of an import and of an export
 workbook_names     defined names and tables, replaced in formulas
 formulas           the tokens of a formula, its translation to another cell, and the limits of a file
 csv_files          CSV

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from stratalog.cli import (
     standard_output,
     version_of,
 )
+from stratalog.errors import Corrupt
 from stratalog_sheet.serve import serve
 
 __all__ = ["sheet"]
@@ -89,18 +91,21 @@ def import_(session: Session, file: Path, name: str | None, title: str, author: 
 @command("list", example="stratalog sheet list acme")
 @click.argument("organisation", required=False)
 def list_(session: Session, organisation: str | None) -> None:
-    """List the sheets of one organisation, or of all organisations."""
-    sheets = _sheets(session)
-    wanted = [organisation] if organisation else list(sheets.store.organisations())
-    listed = ((organisation_name, info) for organisation_name in wanted for info in sheets.list(organisation_name))
+    """List the sheets of one organisation, or of all organisations.
+
+    Damaged sheets are named, the others are listed, and the exit code is 6.
+    """
+    sheets, damaged = _sheets(session), list[Corrupt]()
     rows = (
         (
-            {"organisation": organisation_name, **_plain(info)},
-            [f"{organisation_name}/{info.name}", info.title, str(info.version), local_time(info.changed_ms)],
+            {"organisation": wanted, **msgspec.structs.asdict(info)},
+            [f"{wanted}/{info.name}", info.title, str(info.version), local_time(info.changed_ms)],
         )
-        for organisation_name, info in listed
+        for wanted in _chosen(sheets, organisation, damaged)
+        for info in sheets.list(wanted, damaged=damaged.append)
     )
-    session.answer_list(rows, "no sheets", head=[["sheet", "title", "version", "changed"]])
+    session.answer_list(rows, "no sheets", head=[["sheet", "title", "version", "changed"]], damaged=damaged)
+    _fail_for_damage(damaged)
 
 
 @command("rename", example="stratalog sheet rename acme/budget 'Budget 2027' --author ada")
@@ -138,7 +143,7 @@ def get(session: Session, name: str, cell: str, tab: str | None, at: str | None)
     """Print the text shown in one cell; with --json also the content that was typed, and the value."""
     opened = _opened(session, name)
     content = opened.get(cell, sheet=tab, at=_version_of(opened, at))
-    session.answer({"name": name, "cell": cell, **_plain(content)}, content.formatted)
+    session.answer({"name": name, "cell": cell, **msgspec.structs.asdict(content)}, content.formatted)
 
 
 @command("set", example="stratalog sheet set acme/budget B7 '=SUM(B2:B6)' --author ada")
@@ -197,7 +202,9 @@ def history(session: Session, name: str, cell: str | None, tab: str | None, at: 
 @click.argument("file", metavar="FILE|-", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--at", metavar="VERSION|TIME", help="The version to export.  [default: the newest]")
 @click.option("--original", is_flag=True, help="Write the imported file, byte for byte.")
-@in_tab
+@click.option(
+    "--tab", metavar="NAME", help="The sheet of the workbook to write as CSV; needs a .csv file.  [default: the first]"
+)
 def export(session: Session, name: str, file: Path, at: str | None, original: bool, tab: str | None) -> None:
     """Write a version as an .xlsx workbook, or one sheet of it as CSV if FILE ends in .csv.
 
@@ -307,13 +314,26 @@ def fork(session: Session, name: str, fork: str, at: str | None, title: str, aut
 @command("snapshot", example="stratalog sheet snapshot")
 @click.argument("organisation", required=False)
 def snapshot(session: Session, organisation: str | None) -> None:
-    """Save the due snapshots of one organisation's sheets, or of all sheets, so that the sheets load quickly."""
-    sheets = _sheets(session)
-    saved = sum(
-        sheets.snapshots_due(organisation_name)
-        for organisation_name in ([organisation] if organisation else sheets.store.organisations())
-    )
+    """Save the due snapshots of one organisation's sheets, or of all sheets, so that the sheets load quickly.
+
+    Damaged sheets are named, the snapshots of the others are saved, and the exit code is 6.
+    """
+    sheets, damaged = _sheets(session), list[Corrupt]()
+    chosen = _chosen(sheets, organisation, damaged)
+    saved = sum(sheets.snapshots_due(wanted, damaged=damaged.append) for wanted in chosen)
     session.answer({"kept": saved}, f"saved {saved} snapshots" if saved != 1 else "saved 1 snapshot")
+    _fail_for_damage(damaged)
+
+
+def _chosen(sheets: Any, organisation: str | None, damaged: list[Corrupt]) -> Iterable[str]:
+    return [organisation] if organisation else sheets.store.organisations(damaged=damaged.append)
+
+
+def _fail_for_damage(damaged: Sequence[Corrupt]) -> None:
+    for error in damaged[:-1]:
+        note(f"damaged: {error}")
+    if damaged:
+        raise damaged[-1]
 
 
 def _sheets(session: Session, *, create: bool = False) -> Any:
@@ -344,10 +364,6 @@ def _exported(opened: Any, file: Path, at: int | None, original: bool, tab: str 
         return opened.files.csv(sheet=tab, at=at), FileReport()
     exported: tuple[bytes, Any] = opened.files.export(at)
     return exported
-
-
-def _plain(struct: Any) -> dict[str, Any]:
-    return {field: getattr(struct, field) for field in struct.__struct_fields__}
 
 
 def _activity_row(entry: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -27,7 +28,16 @@ from stratalog_sheet.xlsx_texts import as_typed, encoded, is_link
 __all__ = ["csv_sheet_bytes", "read_csv", "write_csv"]
 
 SHEET = "Sheet1"
+UTF8 = "utf-8-sig"
+# The mark of UTF-32-LE begins with the mark of UTF-16-LE.
+MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
+)  # fmt: skip
 DELIMITERS = (",", ";", "\t", "|")
+SEPARATOR = re.compile(r"sep=([,;\t|])\r?\n", re.IGNORECASE)
+"""The line that some programs write before the first row to name the delimiter."""
+
 CELL_BYTES = len('<c r="AB12345" t="str"><v xml:space="preserve"></v></c>')
 # A number has at most 15 digits, and at most 15 decimals after a point. `1,5` is ambiguous, and `007` would lose its
 # zeros, so both stay texts.
@@ -38,10 +48,10 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 def read_csv(body: bytes) -> Workbook:
     """Return the file as a workbook of one sheet. A field that matches `NUMBER` is a number; other fields are texts.
 
-    An empty field makes no cell. Reads a file that is neither UTF-8 nor UTF-16 with a byte order mark as Windows-1252,
-    and adds a finding to the report. A field may be as long as the file, like a text in a workbook.
+    An empty field makes no cell. Reads a file that is neither UTF-8 nor UTF-16 nor UTF-32 with a byte order mark as
+    Windows-1252, and adds a finding to the report. A field may be as long as the file, like a text in a workbook.
 
-    Raises Invalid for UTF-16 that cannot be decoded, and for a zero byte in a file that is not UTF-8. Raises
+    Raises Invalid for UTF-16 and UTF-32 that cannot be decoded, and for a zero byte in a file that is not UTF-8. Raises
     LimitExceeded for a file that is too large or has too many rows, columns or cells.
     """
     if len(body) > min(SHEET_XLSX_BYTES_MAX, SHEET_XLSX_READ_BYTES_MAX):
@@ -52,7 +62,9 @@ def read_csv(body: bytes) -> Workbook:
     # The csv module has one field size limit for the whole process. A field may be longer than the default limit.
     if csv.field_size_limit() < SHEET_XLSX_BYTES_MAX:
         csv.field_size_limit(SHEET_XLSX_BYTES_MAX)
-    delimiter = _delimiter(text)
+    hint = SEPARATOR.match(text)
+    text = text[hint.end() :] if hint else text
+    delimiter = hint[1] if hint else _delimiter(text)
     _check_quotes(text, delimiter, findings)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     del text  # the reader has its own copy
@@ -79,7 +91,11 @@ def write_csv(cells: Iterable[Mapping[str, Any]]) -> bytes:
     for row in range(max(rows, default=-1) + 1):
         texts = rows.get(row, {})
         writer.writerow([texts.get(column, "") for column in range(max(texts, default=-1) + 1)])
-    return out.getvalue().encode(errors="replace")
+    text = out.getvalue()
+    if hint := SEPARATOR.match(text):  # a cell with such a text would name the delimiter of the file
+        line = hint[0].rstrip("\r\n")
+        text = f'"{line}"{text[len(line) :]}'
+    return text.encode(errors="replace")
 
 
 class _Counted:
@@ -118,14 +134,30 @@ class _Counted:
 
 
 def _text(body: bytes, findings: Findings) -> str:
-    encoding = "utf-16" if body.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    encoding = _encoding(body, findings)
     try:
         return body.decode(encoding)
     except UnicodeDecodeError:
-        if encoding == "utf-16" or b"\0" in body:
+        if encoding != UTF8 or b"\0" in body:
             raise Invalid("the file is not text in UTF-8 or UTF-16") from None
         findings.add("encoding", "the file is not in UTF-8; it was read as Windows-1252")
         return body.decode("cp1252", errors="replace")
+
+
+def _encoding(body: bytes, findings: Findings) -> str:
+    """Return the encoding that a byte order mark names, or UTF-16 if the bytes look so, or UTF-8.
+
+    Without a mark, half of the characters of a text in UTF-16 usually have a zero byte, each at the same side.
+    """
+    if marked := next((encoding for mark, encoding in MARKS if body.startswith(mark)), None):
+        return marked
+    first, second = body[::2].count(0), body[1::2].count(0)
+    if 4 * (first + second) < len(body) or not body:
+        return UTF8
+    if first and second:
+        raise Invalid("the file is not text in UTF-8 or UTF-16")
+    findings.add("encoding", "the file has no byte order mark; it was read as UTF-16")
+    return "utf-16-be" if first else "utf-16-le"
 
 
 def _check_quotes(text: str, delimiter: str, findings: Findings) -> None:

@@ -88,8 +88,9 @@ class Engine:
         """Call a function of the bridge and return its result as JSON. An argument of type bytes must be JSON.
 
         Raises Invalid if the engine refuses the call; the engine stays usable. Raises LimitExceeded if the call takes
-        too long or too much memory or returns too much. Raises Unavailable if the process dies, cannot start or has
-        ended. After a LimitExceeded or the death of the process, the engine has ended.
+        too much CPU time or memory or returns too much. Raises Unavailable if the process dies, cannot start or has
+        ended, and if the call takes too long while other programs use the CPU. After a LimitExceeded, the death of the
+        process or a call that takes too long, the engine has ended.
         """
         plain = {key: msgspec.Raw(value) if isinstance(value, bytes) else value for key, value in arguments.items()}
         try:
@@ -150,7 +151,7 @@ class Engine:
     def _options(self) -> str:
         folder = self._folder or engine_folder()
         engine = folder / "o-spreadsheet" / "dist" / "o_spreadsheet.iife.js"
-        sources = [OWN_FILES / "stubs.js", engine, *SHARED, OWN_FILES / "bridge.js"]
+        sources = [OWN_FILES / "stubs.js", engine, *SHARED, OWN_FILES / "formulas.js", OWN_FILES / "bridge.js"]
         documents = [folder / "linkedom" / "worker.js", OWN_FILES / "documents.js"]
         return json.dumps(
             {
@@ -252,10 +253,15 @@ class Engine:
         ended_by = signal.Signals(code).name if code > 0 else f"exit {-code}"
         return Unavailable("the spreadsheet's engine died; try again", call=name, ended_by=ended_by)
 
-    def _too_long(self, name: str) -> LimitExceeded:
+    def _too_long(self, name: str) -> Unavailable:
+        """Return the error of a call that was killed at its limit of elapsed time, below its limit of CPU time.
+
+        `Unopenable` blames the call only after repeated kills, because the load of the machine is a likelier cause.
+        """
         of_workbook = name in WORKBOOK_CALLS
         limit = self.settings.workbook_seconds_max if of_workbook else self.settings.call_seconds_max
-        return LimitExceeded("the spreadsheet's engine took too long", call=name, limit_seconds=limit)
+        text = "the spreadsheet's engine took too long; try again"
+        return Unavailable(text, call=name, limit_seconds=limit, ended_by=signal.SIGKILL.name)
 
     def _too_large(self, name: str) -> LimitExceeded:
         limit = self.settings.heap_bytes_max

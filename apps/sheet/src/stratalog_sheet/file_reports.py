@@ -96,7 +96,9 @@ def formulas_as_values(
     """
     return [
         *_of_cells(beyond, "beyond-formulas", f"formulas that need cells after {LAST_LINES} are written as values"),
-        *_of_cells(unknown, "formula-function", "formulas with functions that .xlsx lacks are written as values"),
+        *_of_cells(
+            unknown, "formula-function", "formulas with functions or arrays that .xlsx lacks are written as values"
+        ),
         *_of_cells(characters, "formula-character", "formulas with control characters are written as values"),
     ]
 

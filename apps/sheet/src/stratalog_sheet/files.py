@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stratalog.errors import LimitExceeded
+from stratalog.errors import Invalid, LimitExceeded
 from stratalog_sheet.csv_files import csv_sheet_bytes, read_csv
 from stratalog_sheet.limits import SHEET_IMPORT_BYTES_MAX, SHEET_XLSX_BYTES_MAX, SHEET_XLSX_COPIES
 from stratalog_sheet.xlsx_archive import unpacked_bytes
@@ -14,6 +14,11 @@ __all__ = ["import_bytes", "read_file", "read_path"]
 
 ZIP = b"PK\x03\x04"
 """The first bytes of an archive. A CSV may begin with the letters PK."""
+
+COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""The first bytes of the files of older programs, and of workbooks with a password."""
+
+ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 
 
 def import_bytes(body: bytes) -> int:
@@ -38,6 +43,9 @@ def read_path(path: Path) -> bytes:
 
 def read_file(name: str, body: bytes) -> Workbook:
     """Return a file as a workbook for the engine. Raises LimitExceeded, and Invalid for another kind of file."""
+    if body.startswith(COMPOUND):
+        kind = "a workbook with a password" if ENCRYPTED in body else "a file of an older program, such as .xls,"
+        raise Invalid(f"{kind} cannot be imported; save it as .xlsx without a password, and import that file")
     if name.lower().endswith(".csv") and not body.startswith(ZIP):
         return read_csv(body)
     return read_workbook(body)

@@ -1,4 +1,4 @@
-"""The filled cells of a worksheet that is being read, and the merges that hide none of them."""
+"""The filled cells of a worksheet that is being read, and the merges that hide no filled cell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from stratalog.errors import LimitExceeded
 from stratalog_sheet.cells import Position, parse_range
-from stratalog_sheet.limits import SHEET_CELLS_MAX, SHEET_XLSX_STEPS_MAX
+from stratalog_sheet.limits import SHEET_CELLS_MAX, SHEET_XLSX_LINKS_MAX, SHEET_XLSX_STEPS_MAX
 
 __all__ = ["FilledCells"]
 
@@ -19,13 +19,14 @@ class FilledCells:
     """The positions of the filled cells of a worksheet, and its merges so far. In a valid file, cells come first.
 
     Each cell is one number, so that a million cells take 8 MB. The order of the numbers is the order of the cells, row
-    by row; the lowest bit tells whether the cell has a formula.
+    by row; the lowest bit shows whether the cell has a formula.
     """
 
     def __init__(self) -> None:
         self._cells = array("Q")
         self._is_sorted = True
         self._steps = 0
+        self._links = 0
         self._merged: dict[int, list[tuple[int, int]]] = {}
         self._rows = 0
 
@@ -38,8 +39,8 @@ class FilledCells:
     def within(self, cells: str) -> Iterator[tuple[Position, bool]]:
         """Yield the filled cells of a range such as ``B7:C9``: the position, and whether the cell has a formula.
 
-        Each visited cell counts as a step. Raises Invalid if ``cells`` is not a range, and LimitExceeded after
-        `SHEET_XLSX_STEPS_MAX` steps of all calls.
+        Each visited cell counts as a step, and so does each cell that is sorted first if the file was not in order.
+        Raises Invalid if ``cells`` is not a range, and LimitExceeded after `SHEET_XLSX_STEPS_MAX` steps of all calls.
         """
         (left, top), (right, bottom) = parse_range(cells)
         self._sort()
@@ -56,12 +57,23 @@ class FilledCells:
                 yield (column, row), bool(self._cells[at] & 1)
                 at += 1
 
+    def linked(self, cells: str) -> Iterator[tuple[Position, bool]]:
+        """Yield the filled cells of the range of a link, as `within`. Raises also LimitExceeded after
+        `SHEET_XLSX_LINKS_MAX` cells of all calls.
+        """
+        for cell in self.within(cells):
+            self._links += 1
+            if self._links > SHEET_XLSX_LINKS_MAX:
+                raise LimitExceeded("a worksheet has too many links", limit=SHEET_XLSX_LINKS_MAX)
+            yield cell
+
     def merge(self, cells: str) -> bool:
         """Add a merge and return True. Return False if it hides a filled cell or shares a cell with an earlier merge.
 
-        The engine empties the cells that a merge hides. If two merges share a cell, it empties both. The merges of one
-        worksheet may have `SHEET_CELLS_MAX` rows in all, including merges that share a cell with an earlier merge.
-        Raises LimitExceeded for a merge that would exceed this limit, and the errors of `within`.
+        The spreadsheet engine empties the cells that a merge hides. If two merges share a cell, the engine drops the
+        first merge and empties its cells too. The merges of one worksheet may have `SHEET_CELLS_MAX` rows in all,
+        including merges that share a cell with an earlier merge. Raises LimitExceeded for a merge that would exceed
+        this limit, and the errors of `within`.
         """
         (left, top), (right, bottom) = parse_range(cells)
         count = bottom - top + 1

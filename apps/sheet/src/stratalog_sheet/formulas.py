@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 import msgspec
 
@@ -14,6 +15,8 @@ __all__ = [
     "ROWS_MAX",
     "Token",
     "exceeds_file",
+    "for_engine",
+    "for_file",
     "in_file",
     "quote_sheet",
     "shift",
@@ -47,6 +50,16 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CORNER = re.compile(r"(\$?)([A-Za-z]{1,3})(\$?)([0-9]+)")
+_LIKE_REFERENCE = re.compile(r"[A-Z]{1,3}[0-9]+|R[0-9]*(?:C[0-9]*)?|C[0-9]*|TRUE|FALSE", re.IGNORECASE)
+_WORKSHEET_FUNCTION = re.compile(r"(?<![\w.])(?:_xlfn\.)?(FILTER|SORT)(?![\w.])", re.IGNORECASE)
+_CALL = re.compile(r"(?<![\w.])(?:EXPAND|SORT|WRAPCOLS|WRAPROWS)\s*\(", re.IGNORECASE)
+_ORDERS = {"": "TRUE", "1": "TRUE", "TRUE": "TRUE", "-1": "FALSE"}
+_PADDED = {"EXPAND": 3, "WRAPCOLS": 2, "WRAPROWS": 2}
+"""The position of the value for the new cells. A file replaces a missing value by #N/A, and the engine by 0."""
+
+_SIGNED = re.compile(r"[/^]\s*[-+]")
+_SIGNS = ("-", "+")
+_OPENERS = ("(", "{", ",", ";", "+", "-", "*", "/", "^", "&", "=", "<", ">", "<>", "<=", ">=")
 _OPEN_COLUMN = re.compile(r"[A-Za-z]{1,3}")
 _OPEN_ROW = re.compile(r"[0-9]{1,7}")
 
@@ -108,9 +121,51 @@ def in_file(formula: str) -> str:
     return "".join(piece.text for piece in pieces)
 
 
+def for_engine(formula: str) -> str:
+    """Return a formula of a file for the engine, with parentheses around some signs and their operands.
+
+    In a file a sign binds before all operators: ``-A1^2`` is ``(-A1)^2``, and ``2/-A1*3`` is ``2/(-A1)*3``. In the
+    engine it binds after ``^``, ``*`` and ``/``: these are ``-(A1^2)`` and ``2/-(A1*3)``.
+
+    Arguments that the engine understands otherwise are changed too: the order of ``SORT`` is 1 or -1 in a file.
+    """
+    if _CALL.search(formula):
+        formula = _with_arguments(formula)
+    if not ("^" in formula and "-" in formula) and not _SIGNED.search(formula):
+        return formula
+    pieces = tokens(formula)
+    shown = [piece for piece in pieces if piece.kind != "space"]
+    # The loop changes the texts of pieces, so all positions are found before.
+    texts = [piece.text for piece in shown]
+    closing = _closing(texts)
+    at = 0
+    while at < len(texts):
+        if texts[at] not in _SIGNS or (at and texts[at - 1] not in _OPENERS):
+            at += 1
+            continue
+        sign, before = at, texts[at - 1] if at else ""
+        while at < len(texts) and texts[at] in _SIGNS:
+            at += 1
+        end = _after_operand(texts, closing, at)
+        follows = "".join(texts[end : end + 1])
+        if follows == "^" or (before in ("/", "^") and follows in ("*", "/")):
+            shown[sign].text = f"({shown[sign].text}"
+            shown[end - 1].text += ")"
+    return "".join(piece.text for piece in pieces)
+
+
+def for_file(formula: str) -> str:
+    """Return the formula with the prefixes that a file needs before some newer functions, and that the engine omits."""
+    pieces = tokens(formula) if _WORKSHEET_FUNCTION.search(formula) else []
+    for piece, follows in pairwise(pieces):
+        if piece.kind == "name" and follows.text == "(":
+            piece.text = _WORKSHEET_FUNCTION.sub(r"_xlfn._xlws.\1", piece.text)
+    return "".join(piece.text for piece in pieces) or formula
+
+
 def quote_sheet(name: str) -> str:
     """Return a sheet's name in the form that formulas have before the exclamation mark."""
-    if re.fullmatch(r"[^\W\d]\w*", name) and not _CORNER.fullmatch(name):
+    if re.fullmatch(r"[^\W\d]\w*", name) and not _LIKE_REFERENCE.fullmatch(name):
         return name
     return "'" + name.replace("'", "''") + "'"
 
@@ -171,3 +226,85 @@ def _moved_column(text: str, columns: int) -> str:
 
 def _moved_row(text: str, rows: int) -> str:
     return text if text.startswith("$") else str((int(text) - 1 + rows) % ROWS_MAX + 1)
+
+
+def _closing(texts: list[str]) -> dict[int, int]:
+    """Return the position of the closing parenthesis or brace for each opening one."""
+    opened, closing = list[int](), dict[int, int]()
+    for at, text in enumerate(texts):
+        if text in ("(", "{"):
+            opened.append(at)
+        elif text in (")", "}") and opened:
+            closing[opened.pop()] = at
+    return closing
+
+
+def _with_arguments(formula: str) -> str:
+    written = tokens(formula)
+    pieces = [piece for piece in written if piece.kind != "space"]
+    # The loop changes the texts of pieces, so all positions are found before.
+    texts = [piece.text for piece in pieces]
+    closing = _closing(texts)
+    for at in reversed(range(len(texts) - 1)):  # the calls within a call first
+        end, name = closing.get(at + 1), texts[at].upper()
+        if end is None or texts[at + 1] != "(":
+            continue
+        if name == "SORT":
+            _change_order(pieces, texts, closing, at + 1)
+        elif name in _PADDED:
+            left_out = _PADDED[name] + 1 - len(_arguments(texts, closing, at + 1))
+            pieces[end].text = f"{',' * left_out}NA())" if left_out > 0 else ")"
+    return "".join(piece.text for piece in written)
+
+
+def _arguments(texts: list[str], closing: dict[int, int], opening: int) -> list[range]:
+    """Return the positions of each argument of the call whose parenthesis is at ``opening``."""
+    arguments, at = [opening + 1], opening + 1
+    while at < closing[opening]:
+        if texts[at] == ",":
+            arguments.append(at + 1)
+        at = closing.get(at, at) + 1
+    return [range(*pair) for pair in zip(arguments, [*(start - 1 for start in arguments[1:]), at], strict=True)]
+
+
+def _change_order(pieces: list[Token], texts: list[str], closing: dict[int, int], opening: int) -> None:
+    """Make the order of a SORT a truth value. In the engine, a column needs an order, and an order a column."""
+    arguments = _arguments(texts, closing, opening)
+    if len(arguments) < 2:
+        return
+    if not arguments[1]:
+        pieces[arguments[1].start - 1].text += "1"
+    if len(arguments) == 2:
+        pieces[closing[opening]].text = ",TRUE)"
+        return
+    order = arguments[2]
+    first, end = order.start, order.stop
+    text = "".join(texts[first:end]).upper()
+    if text in _ORDERS:
+        for piece in pieces[first:end]:
+            piece.text = ""
+        pieces[first - 1].text += _ORDERS[text]
+    elif (
+        text.startswith("IF(") and text.endswith(",1,-1)") and closing.get(first + 1) == end - 1
+    ):  # as `formulas.js` writes
+        for piece in (*pieces[first : first + 2], *pieces[end - 6 : end]):
+            piece.text = ""
+    else:
+        pieces[first].text = f"({pieces[first].text}"
+        pieces[end - 1].text += ")>0"
+    if len(arguments) == 4 and "".join(texts[arguments[3].start : arguments[3].stop]).upper() in ("", "0", "FALSE"):
+        for piece in pieces[end : arguments[3].stop]:  # sorting by rows, not by columns, is what the engine does
+            piece.text = ""
+
+
+def _after_operand(texts: list[str], closing: dict[int, int], at: int) -> int:
+    """Return the position after the operand at ``at``: a value, a range, or a call, with the percent signs after it."""
+    while texts[at + 1 : at + 2] == ["!"]:
+        at += 2
+    follows = "".join(texts[at + 1 : at + 2])
+    if follows == "(" and at not in closing:
+        at += 1
+    end = closing.get(at, at) + (3 if follows == ":" else 2 if follows.startswith("[") else 1)
+    while texts[end : end + 1] in (["%"], ["#"]):
+        end += 1
+    return min(end, len(texts))

@@ -51,7 +51,7 @@ from stratalog_sheet.route_parts import (
     writing,
 )
 from stratalog_sheet.settings import EngineSettings
-from stratalog_sheet.sheets import Sheets, snapshots_due
+from stratalog_sheet.sheets import Sheets, snapshots_due, warn_of_damage
 from stratalog_sheet.warm_sheets import WarmSheets
 from stratalog_sheet.wire import (
     Facts,
@@ -71,9 +71,9 @@ __all__ = ["app", "application"]
 
 @reading("/", opt={"action": "list"}, summary="The sheets of an organisation")
 def listing(request: Asked, sheets: Warm, organisation: Name) -> list[ListedSheet]:
-    """The list is ordered by name."""
-    read_only = request.user.read_only
-    return [ListedSheet(**msgspec.structs.asdict(info), read_only=read_only) for info in sheets.list(organisation)]
+    """The list is ordered by name. The server logs a warning for each damaged sheet, and lists the others."""
+    read_only, listed = request.user.read_only, sheets.list(organisation, damaged=warn_of_damage)
+    return [ListedSheet(**msgspec.structs.asdict(info), read_only=read_only) for info in listed]
 
 
 @put("/", opt={"action": "create"}, status_code=201, sync_to_thread=True, responses=PROBLEMS, summary="Create a sheet")

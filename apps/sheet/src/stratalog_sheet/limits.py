@@ -78,7 +78,11 @@ SHEET_KILLS_MAX = 3
 SHEET_ATTEMPTS_MAX = 20
 # Names are expanded to this depth, because a name of a workbook may refer to other names or to itself.
 SHEET_XLSX_NAME_DEPTH_MAX = 8
+# The number of characters of all definitions that replace names in one formula: each level of names may multiply them.
+SHEET_XLSX_NAME_CHARACTERS_MAX = 65_536
 # The maximum number of cells that one item of the activity lists.
 SHEET_ACTIVITY_CELLS_MAX = 100
 # The number of cells and rows that all merges and links of one worksheet may visit: a file may have many of both.
 SHEET_XLSX_STEPS_MAX = 2_000_000
+# The number of cells of one worksheet that links may fill. Excel has this limit. An import writes a link for each cell.
+SHEET_XLSX_LINKS_MAX = 65_530

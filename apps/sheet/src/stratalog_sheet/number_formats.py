@@ -83,6 +83,8 @@ def _for_engine(section: list[tuple[str, str]]) -> str:
 def _token_for_engine(kind: str, text: str, is_fraction: bool) -> str:
     if kind in ("padding", "fraction"):
         return ""
+    if kind == "other" and (text == "'" or not text.isascii()):  # such as €; .xlsx needs no quotation marks
+        return f'"{text}"'
     if kind == "hours":
         # Without the escape, the engine would read the hours of a duration as the hours of a day.
         return "hhhh\\:" if text.endswith(":") else "hhhh"

@@ -6,15 +6,24 @@ import logging
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 import msgspec
 
 from stratalog import Log, Store
 from stratalog.clock import new_id
-from stratalog.errors import Conflict, Invalid, LimitExceeded, NotFound, StratalogError, Unavailable, VersionConflict
+from stratalog.errors import (
+    Conflict,
+    Corrupt,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    StratalogError,
+    Unavailable,
+    VersionConflict,
+)
 from stratalog.limits import DOCUMENTS_HELD_MAX
 from stratalog.process_fork import close_in_child
 from stratalog_sheet.events import UPCASTERS, Created, Fact, Imported, check_text, event_of
@@ -31,13 +40,22 @@ from stratalog_sheet.workbook_names import BRACKET
 from stratalog_sheet.xlsx_fallback import reduced
 from stratalog_sheet.xlsx_import import Workbook
 
-__all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due"]
+__all__ = ["KIND", "SheetInfo", "Sheets", "snapshots_due", "warn_of_damage"]
 
 KIND = "sheet"
-ENDING = re.compile(r"\.(?:xlsx|csv)\Z", re.IGNORECASE)
+ENDING = re.compile(r"\.(?:xls[xm]|csv)\Z", re.IGNORECASE)
 """The extension of a file, in any letter case. The title of the imported sheet omits the extension."""
 
 _log = logging.getLogger("stratalog.sheet")
+
+
+def _raise(error: Corrupt) -> NoReturn:
+    raise error
+
+
+def warn_of_damage(error: Corrupt) -> None:
+    """Log a warning that a list leaves out a damaged sheet."""
+    _log.warning("a damaged sheet or line of a list is left out: %s", error)
 
 
 class SheetInfo(msgspec.Struct, frozen=True):
@@ -112,12 +130,16 @@ class Sheets:
             owner = self._owners.get(log.record.prefix, "")
         return self._remember(Sheet(self.store, log, self.engines, self.settings, owner))
 
-    def list(self, organisation: str) -> Iterator[SheetInfo]:
-        """Yield the organisation's sheets in order of name. The method opens each sheet."""
-        for listing in self.store.list(organisation):
+    def list(self, organisation: str, *, damaged: Callable[[Corrupt], object] = _raise) -> Iterator[SheetInfo]:
+        """Yield the organisation's sheets in order of name. The method opens each sheet.
+
+        ``damaged`` is called with the error of each damaged sheet or line of the list. Without ``damaged``, the list
+        raises this error.
+        """
+        for listing in self.store.list(organisation, damaged=damaged):
             if listing.kind != KIND:
                 continue
-            with suppress(NotFound):  # deleted meanwhile, or not fully created
+            with suppress(NotFound), _naming(damaged):  # not found: deleted meanwhile, or not fully created
                 sheet = self.open(organisation, listing.id)
                 head = sheet.log.head()
                 if head.version:
@@ -125,15 +147,16 @@ class Sheets:
                     incarnation = sheet.log.record.incarnation
                     yield SheetInfo(listing.id, title, head.version, listing.created_ms, head.created_ms, incarnation)
 
-    def snapshots_due(self, organisation: str) -> int:
+    def snapshots_due(self, organisation: str, *, damaged: Callable[[Corrupt], object] = warn_of_damage) -> int:
         """Save the due snapshots of an organisation's sheets, and return their number.
 
-        Skip a sheet that engines cannot open.
+        Skip a sheet that engines cannot open. ``damaged`` is called as by `list`. Without ``damaged``, log a warning.
         """
         saved = 0
-        for listing in self.store.list(organisation):
+        for listing in self.store.list(organisation, damaged=damaged):
             if listing.kind == KIND:
-                saved += self._save_due(organisation, listing.id)
+                with _naming(damaged):
+                    saved += self._save_due(organisation, listing.id)
         return saved
 
     def _converted(self, workbook: Workbook) -> tuple[bytes, bytes]:
@@ -162,8 +185,9 @@ class Sheets:
                 saved += 1
         except NotFound:
             pass
-        except (LimitExceeded, Invalid, LongOpening):
-            # Another Unavailable concerns all sheets: an engine does not start, or the store cannot be read.
+        except (LimitExceeded, Invalid, Unavailable) as exc:
+            if isinstance(exc, Unavailable) and not (isinstance(exc, LongOpening) or "ended_by" in exc.details):
+                raise  # the error concerns all sheets: an engine does not start, or the store cannot be read
             _log.warning("the state of a sheet could not be saved: %s/%s", organisation, name, exc_info=True)
         return saved
 
@@ -211,10 +235,18 @@ def snapshots_due(store: Store) -> None:
     """
     sheets = Sheets(store)
     try:
-        for organisation in store.organisations():
+        for organisation in store.organisations(damaged=warn_of_damage):
             sheets.snapshots_due(organisation)
     finally:
         sheets.close()
+
+
+@contextmanager
+def _naming(damaged: Callable[[Corrupt], object]) -> Iterator[None]:
+    try:
+        yield
+    except Corrupt as exc:
+        damaged(exc)
 
 
 def _check_cells(count: int) -> None:

@@ -7,14 +7,15 @@ engine, or a name whose definition depends on the cell or on the name itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from stratalog_sheet.cells import column_name, parse_range
+from stratalog_sheet.cells import cell_name, column_name, parse_range
 from stratalog_sheet.file_reports import Findings
-from stratalog_sheet.formulas import Token, quote_sheet, tokens, unquote_sheet
-from stratalog_sheet.limits import SHEET_XLSX_NAME_DEPTH_MAX
+from stratalog_sheet.formulas import Token, for_engine, quote_sheet, tokens, unquote_sheet
+from stratalog_sheet.limits import SHEET_XLSX_NAME_CHARACTERS_MAX, SHEET_XLSX_NAME_DEPTH_MAX
+from stratalog_sheet.sheet_names import NO_NAMES, with_sheet_names
 
 __all__ = ["BRACKET", "DefinedName", "TableRange", "WorkbookNames"]
 
@@ -25,7 +26,9 @@ In such a workbook, the engine reads every bracket as a table reference, even in
 """
 
 NEW_FUNCTION = re.compile(r"^(?:_xlfn\.|_xlws\.|_xlpm\.)+", re.IGNORECASE)
-NEEDS_WORK = re.compile(r"\[|_xl|LOG10|SUBTOTAL", re.IGNORECASE)
+NEEDS_WORK = re.compile(r'\[|_xl|LOG10|SUBTOTAL|""|\\"', re.IGNORECASE)
+EMPTY = '""'
+MARKS = re.compile(r'(?<!\\)\\+(?="|\Z)|"')
 # The engine reads LOG10 as a cell. LOG without a base means the same. The engine also imports `SUBTOTAL(9,` as `SUM(`,
 # which includes other subtotals and hidden rows. It does not do so if a space follows the name, and later removes the
 # space.
@@ -68,31 +71,54 @@ class WorkbookNames:
     """The names and tables of one workbook. ``ranges`` has the names that become the engine's named ranges."""
 
     def __init__(
-        self, sheets: Sequence[str], names: Sequence[DefinedName], tables: Sequence[TableRange], findings: Findings
+        self,
+        sheets: Sequence[str],
+        names: Sequence[DefinedName],
+        tables: Sequence[TableRange],
+        findings: Findings,
+        renamed: Mapping[str, str] = NO_NAMES,
     ) -> None:
+        self.renamed = renamed
+        """Maps a sheet's name in the file to its name for the engine, if the two differ."""
+
         self._sheets = {sheet.lower(): sheet for sheet in sheets}
         self._tables = {table.name.lower(): table for table in tables}
         self._findings = findings
         self._names: dict[tuple[str, str], str] = {}
         self.ranges: dict[str, str] = {}
+        self._absolute: dict[str, str] = {}
+        self._replaced = 0
         for name in names:
             self._add(name)
 
     def plain(self, formula: str, sheet: str, cell: tuple[int, int]) -> str:
         """Return the formula of a cell with table references, names and function prefixes translated for the engine."""
-        if not self._names and not NEEDS_WORK.search(formula):
-            return formula
-        return self._translated(formula, sheet, cell, 0)
+        self._replaced = 0
+        formula = with_sheet_names(formula, self.renamed) if self.renamed else formula
+        if self._names or NEEDS_WORK.search(formula):
+            formula = self._translated(formula, sheet, cell, 0)
+        return for_engine(formula)
+
+    def operand(self, formula: str, sheet: str, cell: tuple[int, int]) -> str:
+        """Return a formula of a rule. The engine reads a name alone as a text, so it becomes the range of the name."""
+        plain = self.plain(formula.strip(), sheet, cell)
+        return self._absolute.get(plain.lower(), plain)
+
+    def sheet_of(self, reference: str) -> str | None:
+        """Return the name for the engine of the sheet before the ``!`` of a reference; None if no sheet has it."""
+        name = unquote_sheet(reference.rpartition("!")[0])
+        return self._sheets.get(self.renamed.get(name, name).lower())
 
     def _add(self, name: DefinedName) -> None:
         if name.name.lower().startswith("_xlnm."):
             if not name.name.lower().endswith("_filterdatabase"):
                 self._findings.add("print-setup", "print areas and titles are not kept", name.name)
             return
-        text = name.text.removeprefix("=")
+        text = with_sheet_names(name.text.removeprefix("="), self.renamed)
         match = RANGE.fullmatch(text)
         if match and not name.scope and unquote_sheet(match["sheet"]).lower() in self._sheets and _is_plain(name.name):
             sheet = self._sheets[unquote_sheet(match["sheet"]).lower()]
+            self._absolute[name.name.lower()] = f"{quote_sheet(sheet)}!{match['range']}"
             self.ranges[name.name] = f"{quote_sheet(sheet)}!{match['range'].replace('$', '')}"
         elif text:
             self._names[name.scope.lower(), name.name.lower()] = text
@@ -120,7 +146,7 @@ class WorkbookNames:
             reference = self._reference(own, token.text, sheet, cell) if own else None
             return reference or self._as_read(token.text), 1
         if token.kind == "text":
-            return self._as_read(token.text), 1
+            return self._text(token.text, f"{sheet}!{cell_name(*cell)}"), 1
         if token.kind == "name" and follows.text == "(":
             function = NEW_FUNCTION.sub("", token.text)
             return RENAMED.get(function.upper(), function), 1
@@ -129,6 +155,19 @@ class WorkbookNames:
         if token.kind == "name":
             return self._named(token.text, sheet, sheet, cell, depth) or token.text, 1
         return token.text, 1
+
+    def _text(self, text: str, where: str) -> str:
+        """Return a text of a formula. The engine reads no quotation mark in a text, and no backslash at its end."""
+        content, pieces, end = text[1:-1].replace('""', '"'), list[str](), 0
+        for marks in MARKS.finditer(content):
+            pieces += [f'"{content[end : marks.start()]}"', *(f"CHAR({ord(mark)})" for mark in marks[0])]
+            end = marks.end()
+        if not pieces:
+            return self._as_read(text)
+        reason = "quotation marks in texts of formulas become CHAR(34), and some backslashes CHAR(92)"
+        self._findings.add("formula-text", reason, where)
+        pieces = [piece for piece in [*pieces, f'"{content[end:]}"'] if piece != EMPTY]
+        return self._as_read(pieces[0] if len(pieces) == 1 else f"({'&'.join(pieces)})")
 
     def _as_read(self, text: str) -> str:
         return text.replace("[", BRACKET) if self._tables else text
@@ -148,8 +187,11 @@ class WorkbookNames:
         text = self._names.get((scope.lower(), name.lower())) or self._names.get(("", name.lower()))
         if text is None:
             return None
-        if depth >= SHEET_XLSX_NAME_DEPTH_MAX or _is_relative(text):
-            self._findings.add("name", "names that depend on their cell or on themselves are not kept", name)
+        self._replaced += len(text)
+        is_long = self._replaced > SHEET_XLSX_NAME_CHARACTERS_MAX
+        if is_long or depth >= SHEET_XLSX_NAME_DEPTH_MAX or _is_relative(text):
+            reason = "names that depend on their cell or on themselves, or that are too long, are not kept"
+            self._findings.add("name", reason, name)
             return None
         inner = self._translated(text, sheet, cell, depth + 1)
         return inner if len(tokens(inner)) == 1 or RANGE.fullmatch(text) else f"({inner})"

@@ -15,6 +15,7 @@ from stratalog_sheet.limits import SHEET_XLSX_BYTES_MAX, SHEET_XLSX_FILES_MAX, S
 __all__ = ["DAMAGED", "WorkbookArchive", "unpacked_bytes"]
 
 CONTENT_TYPES = "[Content_Types].xml"
+OPEN_DOCUMENT = "content.xml"
 CHUNK_BYTES = 256 * 1024
 DAMAGED = (
     zipfile.BadZipFile,
@@ -50,6 +51,9 @@ class WorkbookArchive:
             raise LimitExceeded(text, value=size, limit=SHEET_XLSX_UNPACKED_BYTES_MAX, files=len(listed))
         # Part names are case-insensitive, and some programs write backslashes.
         self._entries = {_folded(entry.filename): entry for entry in listed}
+        if _folded(OPEN_DOCUMENT) in self._entries and _folded(CONTENT_TYPES) not in self._entries:
+            kind = "an OpenDocument file, such as .ods,"
+            raise Invalid(f"{kind} cannot be imported; save it as .xlsx, and import that file")
         if _folded(CONTENT_TYPES) not in self._entries:
             raise Invalid("the file is not an .xlsx workbook", reason=f"it has no {CONTENT_TYPES}")
 

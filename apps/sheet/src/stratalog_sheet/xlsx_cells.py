@@ -23,16 +23,16 @@ from stratalog_sheet.cells import cell_name, parse_cell, parse_range
 from stratalog_sheet.empty_cells import without_empty_cells
 from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.filled_cells import FilledCells
-from stratalog_sheet.formulas import shift, without_single_ranges
+from stratalog_sheet.formulas import quote_sheet, shift, without_single_ranges
 from stratalog_sheet.workbook_names import WorkbookNames
-from stratalog_sheet.xlsx_losses import HEADERS, has_target, worksheet_losses
+from stratalog_sheet.xlsx_losses import HEADERS, worksheet_losses
 from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartWriter, attribute_text
 from stratalog_sheet.xlsx_numbers import number_text, parse_number, typed_value
+from stratalog_sheet.xlsx_rules import DAYS_FROM_1904, FORMULAS, Validation, first_cell
 from stratalog_sheet.xlsx_texts import as_typed, decoded, encoded, is_link
 
 __all__ = ["CellContext", "SheetWriter"]
 
-DAYS_FROM_1904 = 1462
 EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a serial number has no time zone
 VOLATILE = re.compile(r"\b(?:NOW|TODAY|RAND|RANDBETWEEN|RANDARRAY|CELL|INFO)\s*\(", re.IGNORECASE)
 """Functions whose value may differ at each evaluation."""
@@ -60,7 +60,7 @@ class CellContext(msgspec.Struct, frozen=True):
     date_styles: Collection[int] = ()
     text_styles: Collection[int] = ()
     number_styles: Mapping[int, int] = {}
-    """Maps each text style to the style that a number, or a text that begins with "=", gets instead."""
+    """Maps each text style to the style that a value, or a text that begins with "=", gets instead."""
 
     styles: int = 1
     is_1904: bool = False
@@ -95,7 +95,7 @@ class SheetWriter(PartWriter):
         self._in_extension = False
         self._depth = 0
         self._in_header = False
-        self._shifts_date = False
+        self._validation: Validation | None = None
         self._filled = FilledCells()
         self._arrays = ArrayRanges()
         self._collected = 0
@@ -114,12 +114,17 @@ class SheetWriter(PartWriter):
         """Begin an element. The writer collects the content of a cell until the cell ends."""
         if self._cell is not None:
             self._start_in_cell(self._cell, name, attributes)
+        elif self._validation is not None:
+            self._collect(self._validation.formulas.setdefault(name, []) if name in FORMULAS else None)
         elif name == "c" and not self.is_skipping:
             self._start_cell(attributes)
         else:
             if name == "row" and not self.is_skipping:
                 self._start_row(attributes)
             self._note(name, attributes)
+            if name == "dataValidation" and not self.is_skipping:
+                self._validation = Validation(attributes)
+                return
             self._depth += 1
             if name == "mergeCell" and not self.is_skipping and not self._may_merge(attributes):
                 self.skip()
@@ -127,17 +132,30 @@ class SheetWriter(PartWriter):
                 self._start_link(attributes)
             else:
                 super().start(name, attributes)
+                if name == "formula" and not self.is_skipping:  # of a conditional format
+                    self._collect([])
 
     def end(self, name: str) -> None:
-        """End an element. If the element is a cell, write the cell."""
+        """End an element. If the element is a cell or a validation, write it."""
+        collected, self._target = self._target, None
         if self._cell is not None:
-            self._target = None
             if name == "rPh":
                 self._phonetic -= 1
             elif name == "c":
                 cell, self._cell = self._cell, None
                 self._write_cell(cell)
             return
+        if self._validation is not None:
+            if name == "dataValidation":
+                markup = self._validation.markup(self._context.names, self._sheet, is_1904=self._context.is_1904)
+                if markup is None:
+                    self._context.findings.add(*losses.VALIDATIONS, self._range_of(name, self._validation.attributes))
+                self.write(markup or "")
+                self._validation = None
+            return
+        if collected is not None:
+            text, cell_of_rule = "".join(collected), first_cell(self._ranges)
+            super().text(self._context.names.operand(text, self._sheet, cell_of_rule))
         self._depth -= 1
         self._in_header = False
         if name == "extLst":
@@ -145,21 +163,19 @@ class SheetWriter(PartWriter):
         super().end(name)
 
     def text(self, text: str) -> None:
-        """Collect the text of a cell's value, formula or string, and write any other text.
-
-        In a workbook with dates from 1904, the dates of validations become dates from 1900.
-        """
-        if self._cell is None:
-            if self._in_header and text.strip():
-                self._context.findings.add(*losses.PRINT_SETUP, self._sheet)
-                self._in_header = False
-            if self._shifts_date and (number := parse_number(text)) is not None:
-                text = number_text(number + DAYS_FROM_1904)
-            super().text(text)
-        elif self._target is not None:
+        """Collect the text of a value, formula or string, and write any other text."""
+        if self._target is not None:
             self._collected += len(text)
             self.allowance.check(self._collected)
             self._target.append(text)
+        elif self._cell is None and self._validation is None:
+            if self._in_header and text.strip():
+                self._context.findings.add(*losses.PRINT_SETUP, self._sheet)
+                self._in_header = False
+            super().text(text)
+
+    def _collect(self, target: list[str] | None) -> None:
+        self._target, self._collected = target, 0
 
     def _start_row(self, attributes: Attributes) -> None:
         self._row = int(attributes["r"]) - 1 if is_decimal(attributes.get("r", "")) else self._row + 1
@@ -196,7 +212,7 @@ class SheetWriter(PartWriter):
         formula = self._formula(cell)
         kind, value = self._value(cell, formula)
         self._note_value(cell, formula, kind, value)
-        if not kind and formula is None and value is not None:
+        if formula is not None or (kind in ("", "b", "e") and value is not None):
             self._leave_text_style(cell)
         written = {"r": cell_name(*cell.position)}
         if "s" in cell.attributes:
@@ -329,11 +345,6 @@ class SheetWriter(PartWriter):
         if local == "hyperlink":
             # The engine would show the text of `display` instead of the cell's content.
             attributes.pop("display", None)
-        if local == "dataValidation":
-            kind = attributes.get("type", "")
-            self._shifts_date = self._context.is_1904 and kind == "date"
-        elif local not in ("formula1", "formula2"):
-            self._shifts_date = False
 
     def _note_rule(self, attributes: Attributes) -> None:
         """Begin a new conditional format before each further rule: the engine reads only the first rule of a format."""
@@ -365,8 +376,11 @@ class SheetWriter(PartWriter):
     def _start_link(self, attributes: Attributes) -> None:
         """Write a link once for each cell of its range: the engine reads no range, and only links of filled cells."""
         cells, written, has_lost = attributes.get("ref", ""), False, False
+        sheet = self._context.names.sheet_of(attributes.get("location", ""))
+        if sheet is not None:
+            attributes["location"] = f"{quote_sheet(sheet)}!A1"
         try:
-            for position, has_formula in self._filled.within(cells) if has_target(attributes) else ():
+            for position, has_formula in self._filled.linked(cells) if sheet or "r:id" in attributes else ():
                 if has_formula:
                     has_lost = True
                     continue

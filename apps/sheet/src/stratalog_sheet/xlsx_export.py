@@ -24,7 +24,7 @@ from stratalog_sheet.sheet_names import file_names
 from stratalog_sheet.xlsx_figures import ChartRepair, DrawingRepair
 from stratalog_sheet.xlsx_markup import Allowance
 from stratalog_sheet.xlsx_parts import StylesWriter
-from stratalog_sheet.xlsx_repair import Literals, SheetRepair
+from stratalog_sheet.xlsx_repair import ROW_HEIGHT, Literals, SheetRepair
 
 __all__ = ["write_workbook"]
 
@@ -113,8 +113,9 @@ class _Export:
     def _repair_sheet(self, path: str, sheet: Mapping[str, Any], strings: Literals, text_styles: set[int]) -> None:
         self._drop_tables(path, sheet["name"])
         missing = self._drop_links(path)
+        height = _height(*sheet["heights"])
         writer = SheetRepair(
-            path, _unbounded(), sheet["name"], strings, text_styles, self.findings, missing, self._renamed
+            path, _unbounded(), sheet["name"], strings, text_styles, self.findings, missing, self._renamed, height
         )
         self._parts[path] = HEAD + writer.rewritten([self._parts[path].encode()])
         if (lost := sheet["validations"] - writer.validations) > 0:
@@ -213,6 +214,14 @@ def _links_of(path: str) -> str:
 def _goal(path: str, target: str) -> str:
     """Return the path of the part to which a relationship of the part ``path`` refers."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+
+
+def _height(before: float | None, last: float | None) -> float:
+    """Return the height, in points, of the rows after a sheet's last row: that of its last two rows if both agree.
+
+    The heights of the two rows are in pixels; None is the engine's height.
+    """
+    return ROW_HEIGHT if last is None or before != last else last * 0.75
 
 
 def _fixed(cells: str) -> str:

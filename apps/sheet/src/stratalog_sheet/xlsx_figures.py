@@ -1,16 +1,101 @@
-"""Repair of an export's figures: the engine's drawings and charts, changed so that other programs open them."""
+"""Drawings and charts: rewritten for the engine by an import, and for other programs by an export."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
+from stratalog_sheet import losses
 from stratalog_sheet.file_reports import LAST_LINES, Findings
 from stratalog_sheet.formulas import COLUMNS_MAX, exceeds_file
-from stratalog_sheet.sheet_names import with_file_names
-from stratalog_sheet.xlsx_markup import Allowance, Attributes
-from stratalog_sheet.xlsx_repair import NO_NAMES, OrderRepair
+from stratalog_sheet.sheet_names import NO_NAMES, with_sheet_names
+from stratalog_sheet.workbook_names import WorkbookNames
+from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartWriter
+from stratalog_sheet.xlsx_repair import OrderRepair
+from stratalog_sheet.xlsx_rules import RANGE
 
-__all__ = ["ChartRepair", "DrawingRepair"]
+__all__ = ["ChartRepair", "DrawingRepair", "FigureWriter"]
+
+SEVERAL_RANGES = re.compile(r"\(((?:'(?:[^']|'')*'|[^',()])+),.*\)", re.DOTALL)
+THIS_WORKBOOK = "[0]!"
+"""Excel writes this before a defined name of the whole workbook."""
+
+CHART_TEXTS = ("c:tx", "c:cat")
+CHART_VALUES = ("c:val", "c:yVal")
+CHARTS = ("lineChart", "radarChart", "scatterChart", "pieChart", "doughnutChart", "barChart")
+
+
+class FigureWriter(PartWriter):
+    """Rewrites a drawing, a chart, a table or an external link.
+
+    Reports charts and shapes that the engine cannot read. Drops and reports the labels of single points of charts, all
+    ranges of a chart series except the first, and titles and labels of series that are texts instead of references to
+    cells. LibreOffice writes such texts.
+    """
+
+    packs_pieces = False
+
+    def __init__(self, part: str, allowance: Allowance, findings: Findings, sheet: str, names: WorkbookNames) -> None:
+        super().__init__(part, allowance)
+        self._names = names
+        self._has_values = False
+        self._text_start: int | None = None
+        self._is_literal = False
+        self._findings = findings
+        self._sheet = sheet
+        self._range: list[str] | None = None
+        self._collected = 0
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        prefix, _, local = name.rpartition(":")
+        if prefix == "c" and local.endswith("Chart") and local not in CHARTS:
+            self._findings.add(*losses.CHARTS, self._sheet)
+        elif name == "c:dLbl" and not self.is_skipping:
+            # The engine applies the settings of a single point's label to the whole series.
+            self._findings.add("chart-label", "labels of single points of charts are not kept", self._sheet)
+            self.skip()
+            return
+        elif name in CHART_TEXTS and not self.is_skipping:
+            self._text_start, self._is_literal = len(self._out), False
+        elif name in CHART_VALUES:
+            self._has_values = True
+        elif name == "c:f" and not self.is_skipping:
+            self._range = []
+        elif prefix == "xdr" and local in ("sp", "cxnSp", "grpSp"):
+            self._findings.add(*losses.SHAPES, self._sheet)
+        super().start(name, attributes)
+
+    def end(self, name: str) -> None:
+        if name == "c:f" and self._range is not None:
+            text, self._range, self._collected = "".join(self._range), None, 0
+            several = SEVERAL_RANGES.fullmatch(text)
+            if several:
+                self._findings.add("chart-range", "a chart series of several ranges keeps only the first", self._sheet)
+            text = several[1] if several else text
+            text = self._names.operand(text.removeprefix(THIS_WORKBOOK), self._sheet, (0, 0))
+            super().text(text)
+            self._is_literal = RANGE.fullmatch(text) is None
+            if self._is_literal and self._has_values:
+                self._findings.add(
+                    "chart-series", "chart series that are not ranges of cells are not kept", self._sheet
+                )
+        elif name in CHART_VALUES:
+            self._has_values = False
+        super().end(name)
+        if name in CHART_TEXTS and self._text_start is not None:
+            if self._is_literal:
+                del self._out[self._text_start :]
+                text = "titles and labels of chart series that are not in cells are not kept"
+                self._findings.add("chart-text", text, self._sheet)
+            self._text_start = None
+
+    def text(self, text: str) -> None:
+        if self._range is None:
+            super().text(text)
+        else:
+            self._collected += len(text)
+            self.allowance.check(self._collected)
+            self._range.append(text)
 
 
 class ChartRepair(OrderRepair):
@@ -41,7 +126,7 @@ class ChartRepair(OrderRepair):
     def end(self, name: str) -> None:
         """End an element. Remove a series with a reference to cells that a file cannot contain, and report it."""
         if name == "c:f":
-            reference, self._reference = with_file_names("".join(self._reference or []), self._names), None
+            reference, self._reference = with_sheet_names("".join(self._reference or []), self._names), None
             super().text(reference)
             super().end(name)
             if exceeds_file(reference):

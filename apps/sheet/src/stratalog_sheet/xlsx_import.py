@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -11,14 +10,16 @@ from xml.sax.saxutils import quoteattr
 import msgspec
 
 from stratalog.errors import Invalid
-from stratalog_sheet import losses
 from stratalog_sheet.file_reports import FileReport, Findings
 from stratalog_sheet.limits import SHEET_IMAGE_BYTES_MAX, SHEET_IMAGES_BYTES_MAX
 from stratalog_sheet.number_formats import BUILT_IN, engine_code
+from stratalog_sheet.sheet_names import engine_names
 from stratalog_sheet.workbook_names import TableRange, WorkbookNames
 from stratalog_sheet.xlsx_archive import DAMAGED, WorkbookArchive
 from stratalog_sheet.xlsx_cells import CellContext, SheetWriter
-from stratalog_sheet.xlsx_markup import MAIN, RELATIONSHIPS, Allowance, Attributes, PartWriter
+from stratalog_sheet.xlsx_figures import FigureWriter
+from stratalog_sheet.xlsx_losses import OTHER_PART, part_loss
+from stratalog_sheet.xlsx_markup import MAIN, RELATIONSHIPS, Allowance, PartWriter
 from stratalog_sheet.xlsx_parts import (
     Relationship,
     SheetEntry,
@@ -47,29 +48,6 @@ CONTENT_TYPES: Mapping[str, str] = {
 FOLDERS: Mapping[str, str] = {
     "drawing": "drawings", "chart": "charts", "table": "tables", "externalLink": "externalLinks",
 }  # fmt: skip
-LOST: Mapping[str, tuple[str, str]] = {
-    "comments": losses.COMMENTS,
-    "threadedComment": losses.COMMENTS,
-    "vbaProject": losses.MACROS,
-    "chartsheet": ("chart-sheet", "sheets that are a chart are not kept"),
-    "dialogsheet": ("chart-sheet", "sheets that are a dialogue are not kept"),
-    "xlMacrosheet": losses.MACROS,
-    "pivotTable": ("pivot", "pivot tables become values"),
-    "queryTable": losses.CONNECTIONS,
-    "connections": losses.CONNECTIONS,
-    "customXml": ("custom-xml", "custom XML is not kept"),
-    "slicer": losses.SLICERS,
-    "timeline": losses.SLICERS,
-    "oleObject": losses.EMBEDDED,
-    "control": losses.EMBEDDED,
-    "ctrlProp": losses.EMBEDDED,
-    "chartEx": losses.CHARTS,
-    "diagramData": losses.SHAPES,
-}
-SEVERAL_RANGES = re.compile(r"\(((?:'(?:[^']|'')*'|[^',()])+),.*\)", re.DOTALL)
-CELLS = re.compile(r"\$?[A-Za-z]{1,3}\$?[0-9]+(?::\$?[A-Za-z]{1,3}\$?[0-9]+)?")
-CHART_TEXTS = ("c:tx", "c:cat")
-CHARTS = ("lineChart", "radarChart", "scatterChart", "pieChart", "doughnutChart", "barChart")
 IMAGE_TYPES: Mapping[str, str] = {
     "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "bmp": "image/bmp",
     "webp": "image/webp",
@@ -128,6 +106,7 @@ class _Import:
         self._files: dict[str, Any] = {}
         self._kinds: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        self._names = WorkbookNames([], [], [], self._findings)
         self._image_bytes = 0
         self._cells = 0
         self._values: list[list[tuple[int, int, Any]]] = []
@@ -135,8 +114,9 @@ class _Import:
     def workbook(self) -> Workbook:
         """Read the needed parts of the archive and return the rewritten workbook."""
         source = self._main_part()
-        part = WorkbookPart(source, self._allowance)
+        part = WorkbookPart(source, self._allowance, self._findings)
         part.read(self._archive.chunks(source))
+        renamed = self._rename(part)
         related = {link.id: link for link in relationships(self._archive, source, self._allowance)}
         self._note_lost(list(related.values()), "")
         sheets = [
@@ -146,21 +126,25 @@ class _Import:
         ]
         if not sheets:
             raise Invalid("the workbook has no worksheet")
+        if not any(sheet.state == "visible" for sheet, _ in sheets):  # the engine cannot open such a workbook
+            first, target = sheets[0]
+            sheets[0] = msgspec.structs.replace(first, state="visible"), target
+            self._findings.add("hidden", "the first of the hidden sheets is shown", first.name)
         links = {link.kind: link.target for link in related.values() if link.target in self._archive}
         styles = self._styles(links.get("styles"))
         strings = self._strings(links.get("sharedStrings"))
         if "theme" in links:
             self._write("theme", "xl/theme/theme1.xml", PartWriter(links["theme"], self._allowance))
+        self._names = WorkbookNames(
+            [sheet.name for sheet, _ in sheets], part.names(), self._tables(sheets), self._findings, renamed
+        )
         for link in related.values():
             if link.kind == "externalLink":
                 text = "values of other workbooks stay as they are in the file"
                 self._findings.add("external-link", text, link.target)
                 self._copy(link, "")
-        names = WorkbookNames(
-            [sheet.name for sheet, _ in sheets], part.names(self._findings), self._tables(sheets), self._findings
-        )
         context = CellContext(
-            names,
+            self._names,
             self._findings,
             strings=strings.in_cells if strings else {},
             string_count=strings.count if strings else 0,
@@ -176,14 +160,30 @@ class _Import:
             self._sheet(number, sheet, target, context)
         self._files |= _frame([sheet for sheet, _ in sheets], self._kinds)
         formats = styles.formats if styles else {}
-        return Workbook(self._files, names.ranges, self._cells, self._findings.report(), formats, self._values)
+        return Workbook(self._files, self._names.ranges, self._cells, self._findings.report(), formats, self._values)
 
     def _main_part(self) -> str:
         links = relationships(self._archive, "", self._allowance)
+        self._note_lost(links, "")
         target = next((link.target for link in links if link.kind == "officeDocument"), "xl/workbook.xml")
         if target not in self._archive:
             raise Invalid("the file is not an .xlsx workbook", reason="it has no workbook")
+        if target.endswith(".bin"):
+            raise Invalid("a binary workbook (.xlsb) cannot be imported; save it as .xlsx, and import that file")
         return target
+
+    def _rename(self, part: WorkbookPart) -> Mapping[str, str]:
+        """Give each sheet of the workbook part a name that the engine can refer to, and return the changed names."""
+        listed = [sheet.name for sheet in part.sheets]
+        if not all(listed) or len({name.lower() for name in listed}) < len(listed):
+            raise Invalid("a sheet of the workbook has no name, or the name of another sheet")
+        renamed = engine_names(listed)
+        for name in renamed:
+            text = "apostrophes in names of sheets become typographic apostrophes, also in formulas"
+            self._findings.add("sheet-name", text, name)
+        replace = msgspec.structs.replace
+        part.sheets = [replace(sheet, name=renamed.get(sheet.name, sheet.name)) for sheet in part.sheets]
+        return renamed
 
     def _styles(self, source: str | None) -> StylesWriter | None:
         if source is None:  # the engine cannot read a workbook without styles
@@ -240,11 +240,11 @@ class _Import:
             return ""
         number = self._counts[link.kind] = self._counts.get(link.kind, 0) + 1
         path = f"xl/{FOLDERS[link.kind]}/{link.kind}{number}.xml"
-        writer = _FigureWriter(link.target, self._allowance, self._findings, sheet)
+        writer = FigureWriter(link.target, self._allowance, self._findings, sheet, self._names)
         self._write(link.kind, path, writer)
+        links = relationships(self._archive, link.target, self._allowance) if link.kind in ("drawing", "chart") else []
+        self._note_lost(links, sheet)
         if link.kind == "drawing":
-            links = relationships(self._archive, link.target, self._allowance)
-            self._note_lost(links, sheet)
             self._write_links(path, links, sheet)
         return f"../{FOLDERS[link.kind]}/{link.kind}{number}.xml" if sheet else path.removeprefix("xl/")
 
@@ -273,73 +273,12 @@ class _Import:
 
     def _note_lost(self, links: list[Relationship], where: str) -> None:
         for link in links:
-            if link.kind in LOST:
-                self._findings.add(*LOST[link.kind], where)
+            if loss := part_loss(link.kind):
+                self._findings.add(*loss, link.target if loss is OTHER_PART else where)
 
     def _write(self, kind: str, path: str, writer: PartWriter) -> None:
         self._files[path] = writer.rewritten(self._archive.chunks(writer.part))
         self._kinds[path] = kind
-
-
-class _FigureWriter(PartWriter):
-    """Rewrites a drawing, a chart, a table or an external link.
-
-    Reports charts and shapes that the engine cannot read. Drops and reports the labels of single points of charts, all
-    ranges of a chart series except the first, and titles and labels of series that are texts instead of references to
-    cells. LibreOffice writes such texts.
-    """
-
-    packs_pieces = False
-
-    def __init__(self, part: str, allowance: Allowance, findings: Findings, sheet: str) -> None:
-        super().__init__(part, allowance)
-        self._text_start: int | None = None
-        self._is_literal = False
-        self._findings = findings
-        self._sheet = sheet
-        self._range: list[str] | None = None
-        self._collected = 0
-
-    def start(self, name: str, attributes: Attributes) -> None:
-        prefix, _, local = name.rpartition(":")
-        if prefix == "c" and local.endswith("Chart") and local not in CHARTS:
-            self._findings.add(*losses.CHARTS, self._sheet)
-        elif name == "c:dLbl" and not self.is_skipping:
-            # The engine applies the settings of a single point's label to the whole series.
-            self._findings.add("chart-label", "labels of single points of charts are not kept", self._sheet)
-            self.skip()
-            return
-        elif name in CHART_TEXTS and not self.is_skipping:
-            self._text_start, self._is_literal = len(self._out), False
-        elif name == "c:f" and not self.is_skipping:
-            self._range = []
-        elif prefix == "xdr" and local in ("sp", "cxnSp", "grpSp"):
-            self._findings.add(*losses.SHAPES, self._sheet)
-        super().start(name, attributes)
-
-    def end(self, name: str) -> None:
-        if name == "c:f" and self._range is not None:
-            text, self._range, self._collected = "".join(self._range), None, 0
-            several = SEVERAL_RANGES.fullmatch(text)
-            if several:
-                self._findings.add("chart-range", "a chart series of several ranges keeps only the first", self._sheet)
-            super().text(several[1] if several else text)
-            self._is_literal = "!" not in text and CELLS.fullmatch(text) is None
-        super().end(name)
-        if name in CHART_TEXTS and self._text_start is not None:
-            if self._is_literal:
-                del self._out[self._text_start :]
-                text = "titles and labels of chart series that are not in cells are not kept"
-                self._findings.add("chart-text", text, self._sheet)
-            self._text_start = None
-
-    def text(self, text: str) -> None:
-        if self._range is None:
-            super().text(text)
-        else:
-            self._collected += len(text)
-            self.allowance.check(self._collected)
-            self._range.append(text)
 
 
 def _frame(sheets: list[SheetEntry], kinds: dict[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The features of a worksheet that the engine does not read: `worksheet_losses` names them for the report."""
+"""The features of a workbook that the engine does not read: the functions name them for the report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from stratalog_sheet import losses
 from stratalog_sheet.xlsx_markup import Attributes
 
-__all__ = ["HEADERS", "has_target", "worksheet_losses"]
+__all__ = ["HEADERS", "HIDDEN", "OTHER_PART", "part_loss", "workbook_losses", "worksheet_losses"]
 
 Loss = tuple[str, str]
 VIEW: Loss = ("view", "some settings of views are not kept")
@@ -43,7 +43,41 @@ IN_EXTENSIONS: Mapping[str, Loss] = {
     "conditionalFormattings": losses.CONDITIONAL_FORMATS,
     "dataValidations": losses.VALIDATIONS,
 }
+OTHER_PART: Loss = ("other-part", "parts of workbooks that this program does not know are not kept")
 OTHER = "parts of worksheets that this program does not know are not kept"
+LOST_PARTS: Mapping[str, Loss] = {
+    "comments": losses.COMMENTS,
+    "threadedComment": losses.COMMENTS,
+    "vbaProject": losses.MACROS,
+    "chartsheet": ("chart-sheet", "sheets that are a chart are not kept"),
+    "dialogsheet": ("chart-sheet", "sheets that are a dialogue are not kept"),
+    "xlMacrosheet": losses.MACROS,
+    "pivotTable": ("pivot", "pivot tables become values"),
+    "queryTable": losses.CONNECTIONS,
+    "connections": losses.CONNECTIONS,
+    "customXml": ("custom-xml", "custom XML is not kept"),
+    "slicer": losses.SLICERS,
+    "timeline": losses.SLICERS,
+    "oleObject": losses.EMBEDDED,
+    "control": losses.EMBEDDED,
+    "ctrlProp": losses.EMBEDDED,
+    "chartEx": losses.CHARTS,
+    "diagramData": losses.SHAPES,
+    "chartUserShapes": losses.SHAPES,
+}
+"""The kinds of parts that the import leaves out, as the relationships to them state the kinds."""
+
+USUAL_PARTS = {
+    "officeDocument", "core-properties", "extended-properties", "custom-properties", "extendedProperties",
+    "customProperties", "thumbnail", "classificationlabels",
+    "worksheet", "styles", "sharedStrings", "theme", "calcChain", "sheetMetadata", "externalLink", "externalLinkPath",
+    "drawing", "chart", "table", "image", "hyperlink", "vmlDrawing", "printerSettings", "person",
+    "chartStyle", "chartColorStyle", "themeOverride", "pivotCacheDefinition", "slicerCache", "timelineCache",
+    "diagramLayout", "diagramQuickStyle", "diagramColors", "diagramDrawing", "package", "volatileDependencies",
+}  # fmt: skip
+"""The kinds of the other parts: the import reads them, another finding names them, or they have no content."""
+
+HIDDEN = ("hidden", "veryHidden")
 RULES_LOST = ("aboveAverage", "containsErrors", "notContainsErrors", "timePeriod")
 VALIDATIONS = ("", "none", "decimal", "list", "date", "custom")
 USUAL_PAGE = {"scale": "100", "fitToWidth": "1", "fitToHeight": "1", "orientation": "portrait"}
@@ -76,7 +110,8 @@ def worksheet_losses(local: str, attributes: Attributes, depth: int, *, is_in_ex
         if attributes.get("showZeros") in NO or attributes.get("rightToLeft", "") not in NO:
             yield VIEW
     elif local == "dataValidation":
-        if attributes.get("type", "") not in VALIDATIONS:
+        is_not_date = attributes.get("type") == "date" and attributes.get("operator") == "notEqual"
+        if attributes.get("type", "") not in VALIDATIONS or is_not_date:
             yield losses.VALIDATIONS
         elif any(attributes.get(name) for name in VALIDATION_TEXTS):
             yield "validation-text", "messages of data validations are not kept"
@@ -94,6 +129,19 @@ def worksheet_losses(local: str, attributes: Attributes, depth: int, *, is_in_ex
             yield "link-place", "links to a cell of the workbook lead to cell A1 of its sheet"
 
 
-def has_target(hyperlink: Attributes) -> bool:
-    """Return whether a link leads to an address or to a sheet. The engine reads no other link."""
-    return "r:id" in hyperlink or "!" in hyperlink.get("location", "")
+def workbook_losses(name: str, attributes: Attributes) -> Iterator[tuple[Loss, str]]:
+    """Yield the losses of one element of the workbook part, each with its position."""
+    if name == "workbookProtection" and any(value not in NO for value in attributes.values()):
+        yield losses.PROTECTION, ""
+    elif name == "sheet" and attributes.get("state") == "veryHidden":
+        yield ("very-hidden", "sheets that only a macro can show become hidden sheets"), attributes.get("name", "")
+    elif name == "calcPr":
+        if attributes.get("iterate", "") not in NO:
+            yield ("iteration", "formulas that refer to themselves are not computed repeatedly"), ""
+        if attributes.get("fullPrecision") in NO:
+            yield ("precision", "numbers are computed with all their digits, not as shown"), ""
+
+
+def part_loss(kind: str) -> Loss | None:
+    """Return the loss of a part of the workbook, by the kind of the relationship to it."""
+    return LOST_PARTS.get(kind, None if kind in USUAL_PARTS else OTHER_PART)

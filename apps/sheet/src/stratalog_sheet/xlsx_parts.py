@@ -14,6 +14,7 @@ from stratalog_sheet import losses
 from stratalog_sheet.file_reports import Findings
 from stratalog_sheet.workbook_names import DefinedName, TableRange
 from stratalog_sheet.xlsx_archive import WorkbookArchive
+from stratalog_sheet.xlsx_losses import HIDDEN, workbook_losses
 from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartReader, PartWriter, attribute_text
 from stratalog_sheet.xlsx_texts import as_typed, decoded, encoded, is_link
 
@@ -83,8 +84,9 @@ def table_in(archive: WorkbookArchive, part: str, sheet: str, allowance: Allowan
 class WorkbookPart(PartReader):
     """Reads the workbook part: its sheets in order, its defined names, and whether its dates count from 1904."""
 
-    def __init__(self, part: str, allowance: Allowance) -> None:
+    def __init__(self, part: str, allowance: Allowance, findings: Findings) -> None:
         super().__init__(part, allowance)
+        self._findings = findings
         self.sheets: list[SheetEntry] = []
         self.is_1904 = False
         self.has_values = True
@@ -96,10 +98,11 @@ class WorkbookPart(PartReader):
     def start(self, name: str, attributes: Attributes) -> None:
         """Record sheets, settings and the attributes of names."""
         self._is_in_name = name == "definedName"
+        for loss, where in workbook_losses(name, attributes):
+            self._findings.add(*loss, where)
         if name == "sheet":
-            self.sheets.append(
-                SheetEntry(attributes.get("name", ""), attributes.get("r:id", ""), attributes.get("state", "visible"))
-            )
+            state = "hidden" if attributes.get("state") in HIDDEN else "visible"
+            self.sheets.append(SheetEntry(attributes.get("name", ""), attributes.get("r:id", ""), state))
         elif name == "workbookPr":
             self.is_1904 = attributes.get("date1904") in ("1", "true", "on")
         elif name == "calcPr":
@@ -117,7 +120,7 @@ class WorkbookPart(PartReader):
             self.allowance.text(text)
             self._names[-1][1].append(text)
 
-    def names(self, findings: Findings) -> list[DefinedName]:
+    def names(self) -> list[DefinedName]:
         """Return the names that formulas may use. Report and leave out the names of macros.
 
         Also leave out names whose sheet is missing.
@@ -128,7 +131,7 @@ class WorkbookPart(PartReader):
             if {"function", "vbProcedure", "xlm"} & {
                 key for key, value in attributes.items() if value in ("1", "true")
             }:
-                findings.add(*losses.MACROS, name)
+                self._findings.add(*losses.MACROS, name)
                 continue
             sheet = int(scope) if is_decimal(scope) else None
             if sheet is not None and sheet >= len(self.sheets):

@@ -10,15 +10,21 @@ from xml.sax.saxutils import escape
 from stratalog_sheet.array_formulas import is_array
 from stratalog_sheet.cells import column_name, column_number, parse_cell
 from stratalog_sheet.file_reports import LAST_LINES, Findings
-from stratalog_sheet.formulas import COLUMNS_MAX, ROWS_MAX, exceeds_file, in_file
-from stratalog_sheet.sheet_names import link_location, with_file_names
+from stratalog_sheet.formulas import COLUMNS_MAX, ROWS_MAX, exceeds_file, for_file, in_file
+from stratalog_sheet.sheet_names import NO_NAMES, link_location, with_sheet_names
 from stratalog_sheet.xlsx_markup import MAIN, Allowance, Attributes, PartReader, PartWriter, attribute_text
 
-__all__ = ["NO_NAMES", "Literals", "OrderRepair", "SheetRepair"]
+__all__ = ["Literals", "OrderRepair", "SheetRepair"]
 
 HOLE_MAX = 90
+ROW_HEIGHT = 17.25
+"""The height, in points, of a row that the engine writes without a height, or leaves out."""
+
 RULE_OF_DATES = " date"
 """`bridge.js` exports a validation of dates as a validation of numbers, and adds this mark to its ranges."""
+
+MISSING_SHEET = "#REF"
+"""The engine's location of a link to a deleted sheet."""
 
 LIST_CHARACTERS_MAX = 255
 """Excel refuses a file with a longer list of values in a validation."""
@@ -72,9 +78,6 @@ EMPTY_CHART = (
     '<c:axPos val="l"/><c:crossAx val="1"/></c:valAx>'
 )
 """The content of a chart without series. Other programs refuse a plot area without a chart."""
-
-
-NO_NAMES: Mapping[str, str] = {}
 
 
 class OrderRepair(PartWriter):
@@ -180,17 +183,21 @@ class SheetRepair(OrderRepair):
     """Rewrites one worksheet with plain formulas and typed values, and without rules that other programs refuse.
 
     Leaves out the tables whose relationship ids are in ``missing``. ``names`` has the new names of renamed sheets.
+    Rows have the ``height`` in points, unless they state another height.
     """
 
     def __init__(
         self, part: str, allowance: Allowance, sheet: str, strings: Literals, text_styles: Collection[int],
         findings: Findings, missing: Collection[str] = (), names: Mapping[str, str] = NO_NAMES,
+        height: float = ROW_HEIGHT,
     ) -> None:  # fmt: skip
         super().__init__(part, allowance)
         self.validations = 0
         """The number of validations that the output has, or that are for columns that a file cannot contain."""
 
         self._sheet = sheet
+        self._height = height
+        self._row = 0
         self._strings = strings
         self._text_styles = text_styles
         self._missing = missing
@@ -226,6 +233,10 @@ class SheetRepair(OrderRepair):
                 self._beyond = name
             elif name == "col":
                 attributes |= {"max": str(min(int(attributes["max"]), COLUMNS_MAX))}
+            elif name == "row":
+                self._start_row(attributes)
+            elif name == "sheetFormatPr" and self._height != ROW_HEIGHT:
+                attributes |= {"defaultRowHeight": str(self._height), "customHeight": "1"}
             if name == "cfRule" and attributes.get("operator") not in OPERATORS:
                 attributes.pop("operator", None)
             super().start(name, attributes)
@@ -248,7 +259,7 @@ class SheetRepair(OrderRepair):
             self._text = None
             return
         if name in FORMULAS:
-            text, self._text = with_file_names(in_file("".join(self._text or [])), self._names), None
+            text, self._text = for_file(with_sheet_names(in_file("".join(self._text or [])), self._names)), None
             super().text(text)
             super().end(name)
             self._has_long_list |= self._is_rule and text.startswith('"') and len(text) - 2 > LIST_CHARACTERS_MAX
@@ -258,6 +269,8 @@ class SheetRepair(OrderRepair):
         is_empty = name in LISTS and not self._open[-1][1]
         super().end(name)
         is_beyond, is_long = name == self._beyond, name == "dataValidation" and self._has_long_list
+        # An import adds rows after the last row of a file, so an export has no row of which it states nothing.
+        is_empty |= name == "row" and self._out[-2] == f'<row r="{self._row}">'
         if is_empty or is_beyond or is_long:
             self.discard()
         if is_beyond:
@@ -266,6 +279,20 @@ class SheetRepair(OrderRepair):
             self.validations += not is_long
             self._is_rule = self._has_long_list = False
 
+    def _start_row(self, attributes: Attributes) -> None:
+        """Begin a row. Its height, and the heights of the rows before it that the engine left out, are stated if other.
+
+        The engine states the heights other than `ROW_HEIGHT`.
+        """
+        stated: Attributes = {"ht": str(ROW_HEIGHT), "customHeight": "1"}
+        first, self._row = self._row + 1, int(attributes["r"])
+        for row in range(first, self._row if self._height != ROW_HEIGHT else first):
+            self.write(f'<row r="{row}"{attribute_text(stated)}></row>')
+        height = float(attributes.pop("ht", ROW_HEIGHT))
+        attributes.pop("customHeight", None)
+        if height != self._height:
+            attributes |= stated | {"ht": str(height)}
+
     def _within_file(self, name: str, attributes: Attributes) -> Attributes:
         """Return the attributes with the ranges that a file can contain. Report an element without such a range."""
         key = RANGES[name]
@@ -273,6 +300,10 @@ class SheetRepair(OrderRepair):
         ranges = " ".join(filter(None, map(_clipped, attributes[key].split())))
         if not ranges:
             self._leave_out()
+        elif attributes.get("location") == MISSING_SHEET:
+            self._beyond = name
+            text = "links to missing sheets are left out; their cells keep the texts"
+            self._findings.add("link", text, f"{self._sheet}!{ranges}")
         return attributes | {key: ranges or attributes[key]}
 
     def _leave_out(self) -> None:
@@ -297,7 +328,7 @@ class SheetRepair(OrderRepair):
             kind, value = self._literal(attributes, value)
             self._write(retained, kind, "", value)
         else:
-            formula = with_file_names(formula, self._names)
+            formula = for_file(with_sheet_names(formula, self._names))
             ref = of_formula.get("ref", retained["r"])
             array: Attributes = {}
             if ref != retained["r"] or is_array(formula):

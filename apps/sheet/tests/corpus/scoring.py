@@ -22,7 +22,7 @@ import stratalog
 from stratalog import LimitExceeded, StratalogError
 from stratalog_sheet import EnginePool, Sheet, Sheets
 from stratalog_sheet.cells import cell_name
-from stratalog_sheet.xlsx_cells import DAYS_FROM_1904
+from stratalog_sheet.xlsx_rules import DAYS_FROM_1904
 
 __all__ = ["UNWRITTEN", "Difference", "Score", "score_workbook"]
 

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import * as people from "./people.mjs";
 
-const { agree, choose, evaluate, goOffline, goOnline, hasVersion, isOpen, isSaved } = people;
+const { agree, choose, evaluate, gate, goOffline, goOnline, hasVersion, isOpen, isSaved } = people;
 const { open, send, shows, textOf, type, versionOf, windowOf } = people;
 const SHEET = people.SHEET;
 
@@ -247,6 +247,54 @@ export const away = ({ url, story, two }) => ({
     assert.equal(await textOf(bob, "A2"), "second");
     await isSaved(ada);
     assert.equal(await count(ada), 1);
+    await agree(url, story, ada, bob);
+  },
+
+  async commandsGivenWhileAnUndoWaitsAreExecutedAfterIt(browser) {
+    const [ada, bob] = await two(browser);
+    await addSheet(ada);
+    for (const [cell, text] of Object.entries({ A1: "one", A2: "two", A3: "three" })) await type(ada, cell, text);
+    await isSaved(ada);
+    const { passed, open: answer } = gate();
+    await ada.route("**/append*", (route) => passed.then(() => route.continue()));
+    for (let presses = 0; presses < 3; presses += 1) await ada.keyboard.press("Control+z");
+    await type(ada, "B6", "typed meanwhile");
+    await dispatch(ada, "ACTIVATE_SHEET", { sheetIdFrom: SHEET, sheetIdTo: "other" });
+    assert.equal(await evaluate(ada, ([{ workbook }]) => workbook.model.getters.getActiveSheetId()), "other");
+    await insert(bob, "ROW", 3);
+    answer();
+    for (const [cell, text] of Object.entries({ A1: "", A2: "", A3: "", B7: "typed meanwhile" }))
+      await shows(bob, cell, text);
+    await agree(url, story, ada, bob);
+  },
+
+  async textTypedWhileAnUndoWaitsSurvivesAReload(browser) {
+    const [ada, bob] = await two(browser);
+    await type(ada, "A1", "one");
+    await isSaved(ada);
+    await ada.route("**/append*", () => {}); // no answer
+    await ada.keyboard.press("Control+z");
+    await type(ada, "B6", "typed meanwhile");
+    await ada.reload();
+    await isOpen(ada);
+    await ada.unroute("**/append*");
+    await shows(bob, "B6", "typed meanwhile");
+    await agree(url, story, ada, bob);
+  },
+
+  async textTypedWhileAnUndoWaitsIsListedIfItsRowIsDeleted(browser) {
+    const [ada, bob] = await two(browser);
+    await type(ada, "A1", "one");
+    await isSaved(ada);
+    const { passed, open: answer } = gate();
+    await ada.route("**/append*", (route) => passed.then(() => route.continue()));
+    await ada.keyboard.press("Control+z");
+    await type(ada, "B6", "typed meanwhile");
+    await remove(bob, "ROW", 5);
+    answer();
+    await isListed(ada, "deleted", "typed meanwhile");
+    await click(ada, "Put into a new row");
+    await shows(bob, "B6", "typed meanwhile");
     await agree(url, story, ada, bob);
   },
 

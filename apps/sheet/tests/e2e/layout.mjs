@@ -1,7 +1,7 @@
 // Stories of the layout of the pages: controls keep their places, and messages are in view.
 
 import assert from "node:assert/strict";
-import { isNotified, make, open, person, send } from "./people.mjs";
+import { evaluate, isNotified, isOpen, make, open, person, send, shows } from "./people.mjs";
 
 /** Whether the window shows an element completely. This runs in the page. */
 function isInWindow(element) {
@@ -51,6 +51,86 @@ export const layout = ({ url, story }) => ({
     await page.waitForSelector(".facts:text-is('Opening…')");
     proceed();
     await page.waitForSelector(".facts:has-text('1 cell changed')");
+  },
+
+  async anAddressWithoutASheetOrAVersionIsUnderstood(browser) {
+    await make(url, story, { A1: "one" });
+    const page = await person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/edit.html`);
+    await page.getByText("Sheet not found.").waitFor();
+    await open(page, url, story, "&at=first");
+    assert.equal(await page.textContent(".when"), "Version 2now");
+    await open(page, url, story, "&at=1");
+    await page.waitForSelector(".when:has-text('Version 1 of 2')");
+  },
+
+  async theArrowKeysMoveTheSliderOverSeveralVersions(browser) {
+    await make(url, story, { A1: "one", A2: "two", A3: "three" });
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    const slider = page.locator("#timeline input");
+    await slider.focus();
+    const below = await slider.evaluate((element) => {
+      const { outlineOffset, outlineWidth } = getComputedStyle(element);
+      const end = element.getBoundingClientRect().bottom + parseFloat(outlineOffset) + parseFloat(outlineWidth);
+      return end - innerHeight;
+    });
+    assert.ok(below <= 0, `the outline of the focus ends ${below} pixels below the window`);
+    for (const version of [3, 2, 1]) {
+      await page.keyboard.press("ArrowLeft");
+      await page.waitForSelector(`.when:has-text('Version ${version} of 4')`);
+      await page.waitForSelector(".facts:has-text('changed')");
+      assert.ok(await slider.evaluate((element) => element === document.activeElement));
+    }
+    await page.keyboard.press("Escape");
+    await page.waitForSelector(".facts:text-is('now')");
+  },
+
+  async theTitleFieldKeepsTheFocusWhenAnotherUserRestores(browser) {
+    await make(url, story, { A1: "one", A2: "two" });
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    await page.click("#title");
+    await page.keyboard.type("A new ");
+    await page.$eval("#now .o-grid", (grid) => grid.classList.add("before"));
+    await send(url, story, "POST", "/restore?author=Bob", { version: 2 });
+    await page.waitForSelector("#now .o-grid:not(.before)");
+    await shows(page, "A2", "");
+    await page.keyboard.type("title");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#title:text-is('A new title')");
+  },
+
+  async usersWithoutAPlaceInTheHeaderAreCounted(browser) {
+    await make(url, story);
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    await evaluate(page, ([{ workbook }]) => {
+      for (let index = 1; index <= 9; index += 1) {
+        const client = { id: `c${index}`, name: `Guest ${index}`, position: { sheetId: "sheet1", col: index, row: 0 } };
+        workbook.model.session.onMessageReceived({ type: "CLIENT_JOINED", version: 1, client });
+      }
+      workbook.dispatchEvent(new Event("people"));
+    });
+    assert.deepEqual(await page.locator("#people i").allTextContents(), ["G", "G", "G", "G", "G", "G", "+3"]);
+    assert.equal(await page.getAttribute("#people i:last-of-type", "aria-label"), "and Guest 7, Guest 8, Guest 9");
+  },
+
+  async theGridHasTheFocusAfterThePanelIsClosed(browser) {
+    await make(url, story);
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    await page.click("#history");
+    const isFree = await page.$eval("#panel .close", (/** @type {HTMLElement} */ button) => {
+      button.focus();
+      button.click();
+      return document.activeElement === document.body; // at the next frame, the engine then gives the grid the focus
+    });
+    assert.ok(isFree);
+    await isOpen(page);
+    await page.keyboard.type("typed");
+    await page.keyboard.press("Enter");
+    await shows(page, "A1", "typed");
   },
 
   async theLinkToAllSheetsKeepsTheOrganisation(browser) {

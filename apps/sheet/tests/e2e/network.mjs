@@ -35,6 +35,16 @@ async function fail(page, path) {
 }
 
 export const network = ({ url, story, two }) => ({
+  async textBeingTypedSurvivesAReload(browser) {
+    const [ada, bob] = await two(browser);
+    await type(ada, "A1", "complete");
+    await ada.keyboard.type("half a sentence");
+    await ada.reload();
+    await isOpen(ada);
+    await shows(bob, "A2", "half a sentence");
+    await agree(url, story, ada, bob);
+  },
+
   async aReloadIsRepeatedWhileTheServerFails(browser) {
     const [ada, bob] = await two(browser, { A1: "first", A2: "second" });
     const failure = await fail(ada, "load");

@@ -15,6 +15,7 @@ import { faults } from "./faults.mjs";
 import { layout } from "./layout.mjs";
 import { network } from "./network.mjs";
 import { titles } from "./titles.mjs";
+import { waitingUndo } from "./waitingUndo.mjs";
 
 const { agree, choose, evaluate, goOffline, goOnline, isNotified, isOpen, isSaved } = people;
 const { make, open, person, send, shows, textOf, type, until, versionOf, windowOf, write } = people;
@@ -391,6 +392,7 @@ const storiesOf = ({ url, story, folder, two }) => ({
   ...branches({ url, story, two }),
   ...clipboard({ url, story, two }),
   ...faults({ url, story, two }),
+  ...waitingUndo({ url, story, two }),
   ...layout({ url, story }),
   ...network({ url, story, two }),
 });

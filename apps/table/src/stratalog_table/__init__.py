@@ -21,6 +21,7 @@ version_times         times of versions that the log may forget
 jobs                  the job tracker, a model that is derived from the table's log
 messages              texts of failures
 queries               queries on a table at one version
+retention             the versions that a table keeps readable
 transaction_group     group commit: concurrent transactions in one entry
 queue_path            transactions through the queue
 application           the application for `stratalog serve` and `stratalog work`

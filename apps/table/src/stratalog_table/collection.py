@@ -22,12 +22,12 @@ from stratalog_table.maintenance_faults import MaintenanceFaults, isolated
 from stratalog_table.messages import TransactionRefused
 from stratalog_table.queries import TableView
 from stratalog_table.relatives import Relatives, is_alive
+from stratalog_table.retention import DAY_MS
 from stratalog_table.table import Table
 
 __all__ = ["FileRights", "Verdict", "collect", "collect_as", "delete_table", "owner_of", "retained_ms"]
 
 NAMES_PER_COMMIT = 1000
-DAY_MS = 86_400_000
 TIMES_PER_AGE = 8
 """While the log has forgotten too much, the collection records a time each eighth of the retained time."""
 

@@ -21,6 +21,7 @@ from stratalog.cli import (
     print_json,
     progress,
     split_name,
+    version_of,
 )
 from stratalog_table.command_parts import (
     FAILED,
@@ -118,7 +119,7 @@ def create(
     "name",
     type=filled,
     metavar="NAME",
-    help="The file's name at its source, for a single file.  [default: its path]",
+    help="The file's name at its source; needs --source and exactly one file.  [default: its path]",
 )
 @click.option("--repeat", is_flag=True, help="Ingest content again that the source already had under another name.")
 @click.option("--add-columns", is_flag=True, help="Add the columns that the table lacks.")
@@ -166,10 +167,7 @@ def ingest(
 @click.option("--from", "low", metavar="KEY", help="The first key of the range, in the first key column.")
 @click.option("--to", "high", metavar="KEY", help="The first key after the range.")
 @click.option(
-    "--at",
-    type=int,
-    metavar="VERSION",
-    help="The version to read, while its data files are kept.  [default: the newest]",
+    "--at", metavar="VERSION|TIME", help="The version to read, while its data files are kept.  [default: the newest]"
 )
 @click.option(
     "--output",
@@ -187,7 +185,7 @@ def scan(
     table: str,
     low: str | None,
     high: str | None,
-    at: int | None,
+    at: str | None,
     output: str | None,
     skip_damaged: bool,
 ) -> None:
@@ -203,7 +201,7 @@ def scan(
         raise click.UsageError(f"the range is empty: --to {high} is not after --from {low}")
     skipped: list[Exception] = []
     skip = skipped.append if skip_damaged else None
-    view = opened.at(at)
+    view = opened.at(version_of(opened.document, at, first=1))
     parts = reached(data_files, module("rows").scan(view, data_files, region, skip=skip))
     if output is None:
         for part in parts:

@@ -93,7 +93,7 @@ class DataFolder:
     def list(self, below: str = "") -> Iterator[DataFile]:
         """Yield the files in the folder or in its subfolder ``below``. Files behind a symbolic link are left out."""
         top = f"{self.base}/{below}".rstrip("/")
-        for info in self.files.get_file_info(fs.FileSelector(top, recursive=True, allow_not_found=True)):
+        for info in self._infos(top, recursive=True):
             if info.type == fs.FileType.File and info.mtime_ns is not None and self._is_inside(info.path):
                 yield DataFile(info.path[len(self.base) + 1 :], info.mtime_ns // 1_000_000)
 
@@ -113,7 +113,7 @@ class DataFolder:
 
         In an object store, subfolders without files do not count.
         """
-        infos = self.files.get_file_info(fs.FileSelector(path, recursive=False, allow_not_found=True))
+        infos = self._infos(path, recursive=False)
         if self.is_local or any(info.type == fs.FileType.File for info in infos):
             return not infos
         # A folder that S3 lists may be only the marker of a folder whose files were deleted.
@@ -129,20 +129,29 @@ class DataFolder:
                 with suppress(OSError):
                     os.rmdir(folder)
 
+    def _infos(self, path: str, *, recursive: bool) -> Any:
+        """Return pyarrow's listing of a folder, which is empty if the folder is missing."""
+        selector = fs.FileSelector(path, recursive=recursive, allow_not_found=True)
+        try:
+            return self.files.get_file_info(selector)
+        except FileNotFoundError:
+            # pyarrow found no folder, then looked again, and another process had created the folder.
+            return self.files.get_file_info(selector)
+
     def _write(self, source: str, path: str, write: Any) -> None:
-        """Write a file at ``source`` and move it to ``path``. If the write fails, delete the file at ``source``."""
+        """Write a file at ``source`` and move it to ``path``. After an error, delete the file at ``source``."""
         if self.is_local:
             self.files.create_dir(os.path.dirname(path), recursive=True)  # unlike `os.makedirs`, at any depth
         try:
             write(source)
-            if not self.is_local and source != path:
+            if self.is_local:
+                _settle(source, path)
+            elif source != path:
                 self.files.move(source, path)
         except BaseException:
             with suppress(OSError):
                 self.files.delete_file(source)
             raise
-        if self.is_local:
-            _settle(source, path)
 
     def _is_inside(self, path: str) -> bool:
         if not self.is_local:

@@ -1,14 +1,14 @@
 """Claims of merge jobs. A worker claims a job and renews its claim. Any worker may take over an old claim.
 
 A claim only avoids duplicate work. Correctness does not depend on claims: even if two workers do one job, the table
-commits only one output. A claim contains no time, so the age of a claim is the age of the version that wrote the claim.
-A worker that takes over a claim names the claim that it saw. So if two workers take over the same claim, only one
-worker succeeds.
+commits only one output. A claim is old if the time of its worker's clock and the time of its version are old. A worker
+that takes over a claim names the claim that it saw. So if two workers take over the same claim, only one worker
+succeeds.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -20,19 +20,27 @@ __all__ = ["CancelJob", "ClaimJob", "JobClaim", "cancel_job", "claim_job"]
 
 
 class JobClaim(msgspec.Struct, frozen=True, array_like=True):
-    """The worker that does a job, and the number of heartbeats of the claim."""
+    """The worker that does a job, the number of heartbeats of the claim, and the time of the last heartbeat.
+
+    Claims of older programs contain no time.
+    """
 
     worker: str
     beats: int
+    claimed_ms: int = 0
 
 
 class ClaimJob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The claim of a job by a worker. ``seen`` is the stored claim that the new claim replaces, or None."""
+    """The claim of a job by a worker. ``seen`` is the stored claim that the new claim replaces, or None.
+
+    The time of ``seen`` does not matter: each heartbeat has another number.
+    """
 
     job: str
     partition: str
     worker: str
     seen: JobClaim | None = None
+    claimed_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class CancelJob(msgspec.Struct, frozen=True):
@@ -52,9 +60,13 @@ def claim_job(draft: Draft, args: Any) -> None:
     key = layout.claim(wanted.job, wanted.partition)
     stored: Any = draft.get(key)
     known = None if stored is None else msgspec.convert(stored, JobClaim)
-    if known != wanted.seen:
+    if _heartbeat(known) != _heartbeat(wanted.seen):
         raise Rejected(messages.job_claimed(wanted.job, wanted.partition, known.worker if known else "nobody"))
-    draft.put(key, [wanted.worker, 1 if known is None else known.beats + 1])
+    draft.put(key, [wanted.worker, 1 if known is None else known.beats + 1, wanted.claimed_ms])
+
+
+def _heartbeat(claim: JobClaim | None) -> tuple[str, int] | None:
+    return None if claim is None else (claim.worker, claim.beats)
 
 
 def cancel_job(draft: Draft, args: Any) -> None:

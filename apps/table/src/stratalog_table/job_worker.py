@@ -131,7 +131,9 @@ class _Claim:
         known = self._table.at().claim(self.job, self.partition)
         if known is not None:
             self._seen, version = known
-            if not is_interval_over(self._clock, self._changed_ms(version), self._lease_ms):
+            # The worker's clock may have been behind. The version's time is later after a commit by a clock far ahead.
+            times_ms = (self._seen.claimed_ms, self._changed_ms(version))
+            if not all(is_interval_over(self._clock, time_ms, self._lease_ms) for time_ms in times_ms):
                 return False
         self._renew()
         return True

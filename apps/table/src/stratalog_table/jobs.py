@@ -161,7 +161,8 @@ class JobTracker:
         """Return whether a model follows this incarnation. Raises Conflict for a document that is no job tracker."""
         view = document.at()
         if view.get(UPTO) is None:
-            if document.version:
+            # Not `document.version`: another follower may have written the first entry meanwhile.
+            if view.version:
                 raise Conflict("another document has the name of the table's job tracker", document=document.name)
             return True
         followed = view.get(TABLE)
@@ -248,15 +249,8 @@ def _replaced_in(version: int, args: Any, reason: str | None) -> Iterator[Event]
     if reason is not None:
         yield ["failed", version, transaction.job, transaction.partition, reason]
     else:
-        yield [
-            "committed",
-            version,
-            transaction.job,
-            transaction.partition,
-            len(transaction.inputs),
-            transaction.output.filename,
-            transaction.output.rows,
-        ]
+        count, output = len(transaction.inputs), transaction.output
+        yield ["committed", version, transaction.job, transaction.partition, count, output.filename, output.rows]
 
 
 def _added_in(version: int, args: Any, reason: str | None) -> Iterator[Event]:
@@ -267,7 +261,9 @@ def _added_in(version: int, args: Any, reason: str | None) -> Iterator[Event]:
         yield ["failed", version, transaction.job, "", reason]
     else:
         rows = sum(reference.rows for file in transaction.files for reference in file.references)
-        yield ["ingested", version, transaction.job, [file.filename for file in transaction.files], rows]
+        # The names of all files of a version may be larger than an entry of the tracker.
+        outputs = [file.filename for file in transaction.files[-OUTPUTS_RETAINED:]]
+        yield ["ingested", version, transaction.job, outputs, rows, len(transaction.files)]
 
 
 def _cancelled_in(version: int, args: Any, reason: str | None) -> Iterator[Event]:
@@ -312,9 +308,9 @@ def _failed(draft: Draft, version: int, job: str, partition: str, reason: str) -
     _put(draft, msgspec.structs.replace(record, status=status, reasons=reasons))
 
 
-def _ingested(draft: Draft, version: int, job: str, filenames: list[str], rows: int) -> None:
+def _ingested(draft: Draft, version: int, job: str, filenames: list[str], rows: int, count: int) -> None:
     record = _find(draft, job, "", version)
-    files, total, outputs = record.files + len(filenames), record.rows + rows, _latest(record.outputs, *filenames)
+    files, total, outputs = record.files + count, record.rows + rows, _latest(record.outputs, *filenames)
     changed = msgspec.structs.replace(record, status="ingested", files=files, rows=total, outputs=outputs)
     _put(draft, msgspec.structs.replace(changed, finished=version))
 

@@ -35,8 +35,8 @@ EDGE_BYTES_MAX = 256
 TRANSACTIONS_PER_CALL_MAX = MUTATIONS_PER_BATCH_MAX // 2
 # The maximum number of attempts to send one message while the outcome of an attempt is in doubt.
 PUSH_TRIES_MAX = 5
-# The longest time in which a sender may queue a message. The group of the sender may be forgotten a week later.
-SEND_SECONDS_MAX = 86_400
+# The longest time in which a sender waits for the commit of a message that it may have queued too late.
+LATE_SECONDS_MAX = 10
 # The maximum number of data files that one merge job merges.
 FILES_PER_JOB_MAX = 100
 

@@ -69,7 +69,7 @@ def maintain(
     """Run one maintenance pass: split leaves, move references down, merge files, collect garbage.
 
     Several passes may run at once. After a failure of one file or leaf, the pass lists the failure and continues, and
-    the exit code is 1.
+    the exit code is 1. With --watch, the next pass also follows a pass that could not reach the store or the files.
     """
     opened, data_files = opened_files(session, table)
     options = {
@@ -78,18 +78,25 @@ def maintain(
         "age_ms": round(age * 1000),
         "lease_ms": round(lease * 1000),
     }
-    while True:
-        with reaching(data_files.folder.url):
-            done = module("maintenance").maintain_table(opened, data_files, **options)
-        parts = [f"{done.splits} leaves split", f"{done.moved} references moved"]
-        session.answer(done, ", ".join([*parts, f"{done.jobs} merged", f"{done.collected} collected"]))
-        for fault in done.faults:
-            note(f"could not {fault.action} {fault.subject}: {fault.reason}")
-        if not watch:
-            break
+    while watch:
+        try:
+            _pass(session, opened, data_files, options)
+        except module("transaction_group").TRANSIENT as exc:
+            note(f"the pass ended early: {exc}")
         opened.store.environment.clock.sleep(every)
-    if done.faults:
+    if _pass(session, opened, data_files, options).faults:
         raise Failed(FAILED)
+
+
+def _pass(session: Session, opened: Any, data_files: Any, options: dict[str, int]) -> Any:
+    """Run one pass, print its result, and return its report."""
+    with reaching(data_files.folder.url):
+        done = module("maintenance").maintain_table(opened, data_files, **options)
+    parts = [f"{done.splits} leaves split", f"{done.moved} references moved"]
+    session.answer(done, ", ".join([*parts, f"{done.jobs} merged", f"{done.collected} collected"]))
+    for fault in done.faults:
+        note(f"could not {fault.action} {fault.subject}: {fault.reason}")
+    return done
 
 
 @command("damaged", example="stratalog table damaged acme/events --retry")
@@ -110,7 +117,7 @@ def damaged(session: Session, table: str, retry: bool) -> None:
 @command("jobs", example="stratalog table jobs acme/events")
 @of_table
 def jobs(session: Session, table: str) -> None:
-    """List compaction and ingest jobs, with their outcomes and the reasons of refusals."""
+    """List merge and ingest jobs, with their outcomes and the reasons of refusals."""
     opened = opened_table(session, table)
     rows = (
         (job, [job.job, job.partition or "-", job.status, str(job.created), str(job.finished or ""), _reason(job)])

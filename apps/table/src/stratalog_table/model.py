@@ -38,7 +38,7 @@ class Column(msgspec.Struct, frozen=True):
 
     name: str
     type: str
-    """The name of a key type, as in `row_order.KeyKind.name`."""
+    """The type of the keys: int, long, string, bytes, date, timestamp, float, double or decimal(PRECISION,SCALE)."""
 
 
 class Schema(msgspec.Struct, frozen=True):

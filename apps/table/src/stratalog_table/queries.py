@@ -75,6 +75,8 @@ class TableView:
         if row is None:
             raise NotFound("the document is not a table", version=view.version)
         self.meta = msgspec.convert(row, Meta)
+        """The row key, `meta.schema`, and the settings of the table."""
+
         self.version = view.version
         self._view = view
         self._layout: Layout = self.meta.layout

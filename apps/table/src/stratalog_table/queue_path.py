@@ -13,12 +13,13 @@ from collections.abc import Sequence
 import msgspec
 
 from stratalog import Outcome, OutcomeUnknown, StratalogError, Unavailable
-from stratalog.clock import Observation, new_id
+from stratalog.clock import Observation, is_interval_over, new_id
 from stratalog.errors import Conflict, LimitExceeded
 from stratalog.process_fork import close_in_child
 from stratalog.retry import Retry, RetryPolicy
 from stratalog.worker import Carried, QueuedPush, QueuedPushes, weekly_group
-from stratalog_table.limits import PUSH_TRIES_MAX, SEND_SECONDS_MAX, TRANSACTIONS_PER_CALL_MAX
+from stratalog_table.limits import LATE_SECONDS_MAX, PUSH_TRIES_MAX, TRANSACTIONS_PER_CALL_MAX
+from stratalog_table.retention import DAY_MS
 from stratalog_table.table import Table
 from stratalog_table.transaction_group import TRANSIENT, CommittedTransaction, Request, committed_with
 
@@ -31,6 +32,7 @@ All senders of a week share a group, because only pushes of one group can share 
 group only when none of its messages can wait.
 """
 
+WEEK_MS = 7 * DAY_MS
 POLL_POLICY = RetryPolicy(wait_seconds_first=0.01, wait_seconds_max=1)
 
 
@@ -44,7 +46,8 @@ class Ticket(msgspec.Struct, frozen=True):
 class TableQueue:
     """One sender of a table's transactions. Threads may share it.
 
-    The sender uses a new client in each week, and after each message that was not sent, or that is in doubt.
+    The sender uses a new client in each week of the log's time, and after each message that was not sent, or that is in
+    doubt.
     """
 
     def __init__(self, table: Table) -> None:
@@ -61,11 +64,11 @@ class TableQueue:
 
         An empty sequence queues nothing. Raises LimitExceeded for too many transactions or a message that is too large,
         and Unavailable if the queue cannot be reached or is too long. Raises Conflict if the table refuses the sender's
-        client, for example because the clock is weeks behind and maintenance has forgotten that week's group. After
-        these errors nothing is queued.
+        client. After these errors nothing is queued.
 
-        Raises OutcomeUnknown if any attempt may have queued the message, or if the call took longer than
-        `SEND_SECONDS_MAX`. In the second case the transactions may have no effect, even if they are queued.
+        Raises OutcomeUnknown if any attempt may have queued the message, or if the table's newest version became more
+        than a week later during the call, and no worker committed the message within `LATE_SECONDS_MAX`. In the second
+        case the transactions may have no effect, even if they are queued.
         """
         if not requests:
             return []
@@ -74,21 +77,21 @@ class TableQueue:
                 "a message has too many transactions", value=len(requests), limit=TRANSACTIONS_PER_CALL_MAX
             )
         with self._lock:
-            begun = Observation(self._clock)
-            self._begin_week(begun)
+            self._begin_week()
             carried = [
                 Carried(self._client, self._number + position, request.name, request.args)
                 for position, request in enumerate(requests, 1)
             ]
+            tickets = [Ticket(mutation.client, mutation.id) for mutation in carried]
             try:
                 self._push(QueuedPush(self._group, self._table.document.origin, "", "", carried))
-                self._check_in_time(begun)
+                self._check_in_time(tickets[-1])
             except BaseException:
                 # The next message must not reuse numbers in doubt. A KeyboardInterrupt leaves them in doubt too.
                 self._group = ""
                 raise
             self._number += len(carried)
-        return [Ticket(mutation.client, mutation.id) for mutation in carried]
+        return tickets
 
     def outcome(self, ticket: Ticket) -> CommittedTransaction | None:
         """Return the outcome of a transaction. Return None while the transaction waits in the queue.
@@ -109,16 +112,37 @@ class TableQueue:
             self._clock.sleep(retry.next_seconds())
         return outcome
 
-    def _begin_week(self, begun: Observation) -> None:
-        """Take a new client if the sender has no client of the present week."""
-        group = weekly_group(GROUPS, begun.wall_ms)
+    def _begin_week(self) -> None:
+        """Take a new client if the sender has no client of the week of the newest version."""
+        group = weekly_group(GROUPS, self._recent_ms())
         if group != self._group:
             self._group, self._client, self._number = group, f"queue/{new_id(self._clock)}", 0
 
-    def _check_in_time(self, begun: Observation) -> None:
-        """Raise OutcomeUnknown if the message may have been queued so late that its group may be forgotten before."""
-        if begun.age_seconds() > SEND_SECONDS_MAX:
-            raise OutcomeUnknown("a message of transactions was queued too late", client=self._client)
+    def _check_in_time(self, newest: Ticket) -> None:
+        """Raise OutcomeUnknown if the message may have been queued so late that its group may be forgotten before.
+
+        A committed message was in time. On a table without commits for weeks, the message itself may be the first one.
+        """
+        try:
+            if weekly_group(GROUPS, self._log_ms() - WEEK_MS) > self._group:
+                self.wait(newest, LATE_SECONDS_MAX)
+        except StratalogError as exc:
+            raise OutcomeUnknown("a message of transactions may be queued too late", client=self._client) from exc
+
+    def _recent_ms(self) -> int:
+        """Return the time of a version that was the newest. Read the log if the known version is a day old.
+
+        A sender may use the group of an earlier week, since `_check_in_time` reads the log. But the version after the
+        newest one of an idle table may be weeks later.
+        """
+        known = self._table.document.log.known_head()
+        if known is None or is_interval_over(self._clock, known.created_ms, DAY_MS):
+            return self._log_ms()
+        return known.created_ms
+
+    def _log_ms(self) -> int:
+        """Return the time of the table's newest version. Unlike the sender's clock, it is never wrong or set back."""
+        return self._table.document.log.head().created_ms
 
     def _push(self, queued: QueuedPush) -> None:
         """Push a message. Repeat the push while the outcome is unknown, up to `PUSH_TRIES_MAX` attempts in all.

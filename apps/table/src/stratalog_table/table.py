@@ -34,6 +34,7 @@ from stratalog_table.references import (
     Split,
     SplitFileReferences,
 )
+from stratalog_table.retention import oldest_needed
 from stratalog_table.row_order import Key, check_edge, encode_key
 from stratalog_table.table_changes import Alteration, SetColumns, SetRetention
 from stratalog_table.transaction_group import CommittedTransaction, Committer, Request
@@ -67,9 +68,10 @@ MUTATORS: Mapping[str, Callable[[Draft, Any], None]] = MappingProxyType(
         "record_time": version_times.record_time,
     }
 )
-RULES = Rules(mutators=MUTATORS)
+RULES = Rules(mutators=MUTATORS, oldest_needed=oldest_needed)
+"""The rules of a store with tables, for a program that opens the documents of tables itself."""
+
 PURGE_ROWS = 5000
-DAY_MS = 86_400_000
 
 
 class Table:
@@ -84,6 +86,7 @@ class Table:
         self.store = store
         self.document = document
         self.jobs = JobTracker(store, document)
+        """The merge and ingest jobs: `jobs.jobs()` yields them, and `jobs.job(name)` returns one or None."""
         self._clock = store.environment.clock
         self._committer = Committer(document, self._clock, author)
 
@@ -202,7 +205,7 @@ class Table:
 
     def claim_job(self, job: str, partition: str, worker: str, seen: JobClaim | None = None) -> int:
         """Claim a job for a worker. ``seen`` is the stored claim that the new claim replaces, or None."""
-        return self._commit("claim_job", ClaimJob(job, partition, worker, seen))
+        return self._commit("claim_job", ClaimJob(job, partition, worker, seen, self._clock.wall_ms()))
 
     def cancel_job(self, job: str, partition: str) -> int:
         """Unassign all references of a partition from a job. So the table refuses the commit of the job's worker."""
@@ -308,20 +311,9 @@ class Table:
 
     def _check_promise(self, version: int) -> None:
         retention_days = self.at().meta.retention_days
-        if not retention_days:
-            return
-        log = self.document.log
-        try:
-            promised = log.version_at(self._clock.wall_ms() - retention_days * DAY_MS)
-        except VersionForgotten:
-            promised = log.floor()
-        if version > promised:
-            raise Conflict(
-                "the table's retention keeps its versions longer",
-                version=version,
-                promised=promised,
-                days=retention_days,
-            )
+        if retention_days and version > (promised := oldest_needed(self.document)):
+            text = "the table's retention keeps its versions longer"
+            raise Conflict(text, version=version, promised=promised, days=retention_days)
 
     def purge(self) -> int:
         """Delete the rows that clears left behind and return the number of commits."""

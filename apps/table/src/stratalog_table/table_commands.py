@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from stratalog import Invalid
 from stratalog.cli import Session, command, confirm, split_name
 from stratalog_table.command_parts import (
     data_url,
@@ -37,6 +38,12 @@ def alter(
         raise click.UsageError("give at least one of --add, --widen and --keep-days")
     opened = opened_table(session, table)
     added, wider = (tuple(value_column(column) for column in typed) for typed in (add, widen))
+    present = {column.name: column.type for column in opened.at().columns() or ()}
+    for column in wider:
+        known = present.get(column.name, column.type)
+        if known != column.type and module("columns").holds(known, column.type):
+            text = module("columns").type_text(known)
+            raise Invalid("the column has a type that is as wide already", column=column.name, table_type=text)
     set_columns = module("table_changes").SetColumns
     changes = [change for change in (set_columns(added, add=True), set_columns(wider, widen=True)) if change.columns]
     view = opened.at(opened.alter(changes, retention_days=retention_days))
@@ -102,8 +109,9 @@ def delete(session: Session, table: str, yes: bool) -> None:
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def adopt(session: Session, table: str, data: str | None, yes: bool) -> None:
-    """Make this store's table the only owner of its data files: of all files in the folder that the table's log names.
+    """Make this store's table the only owner of its data files, which are all files in one folder.
 
+    The table's log names this folder.
     Use this command for a table of a copied store, for a table that an older program created, and after you moved data
     files.
     """

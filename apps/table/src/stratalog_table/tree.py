@@ -21,7 +21,8 @@ def from_split_points(schema: Schema, points: Sequence[Key], new_id: Callable[[]
     """Return a tree whose leaves meet at ``points`` on the first key column.
 
     Leaves are joined in pairs, layer by layer. An odd last partition moves up to the next layer. Raises Invalid for
-    points of another type, out of order or repeated.
+    points of another type, out of order or repeated, and if the first point is the least key. Raises LimitExceeded for
+    a point that is too long.
     """
     return _grown(root_of(schema), _edges(schema, points), new_id)
 
@@ -29,7 +30,7 @@ def from_split_points(schema: Schema, points: Sequence[Key], new_id: Callable[[]
 def extended(schema: Schema, leaf: Partition, points: Sequence[Key], new_id: Callable[[], str]) -> list[Partition]:
     """Return a leaf in its state after a split at ``points`` on the first key column, then the new partitions below it.
 
-    Raises Invalid for points that are not inside the leaf, and for the reasons of `from_split_points`.
+    Raises Invalid for points that are not inside the leaf, and the errors of `from_split_points`.
     """
     edges = _edges(schema, points)
     low, high = leaf.region[0]
@@ -113,7 +114,10 @@ def _check_bounds(parent: Partition, left: Region, right: Region) -> None:
 
 
 def _grown(top: Partition, edges: Sequence[str], new_id: Callable[[], str]) -> list[Partition]:
-    """Return a partition with leaves between ``edges`` below it, joined in pairs layer by layer."""
+    """Return ``top`` in its state after a split at ``edges``, then the partitions below it.
+
+    The leaves are joined in pairs, layer by layer.
+    """
     low, high = top.region[0]
     bounds = zip([low, *edges], [*edges, high], strict=True)
     layer = [Partition(new_id(), _with(top.region, 0, pair)) for pair in bounds]

@@ -318,15 +318,6 @@ export class Local {
     if (some.length) await this.#store(some);
   }
 
-  /** @param {any[]} changed @param {(stores: any) => void} more */
-  #store(changed, more = () => {}) {
-    return this.#write((stores) => {
-      more(stores);
-      for (const { isDurable, ...waiting } of changed) stores.pending.put(waiting);
-      stores.tabLeases.put(this.#facts);
-    });
-  }
-
   #writePatch(items, patch) {
     const { tabLease } = this.#facts;
     for (const { op, key, value } of patch) {
@@ -337,10 +328,15 @@ export class Local {
 
   // After a failed write, memory has changes that are not stored. The stored data stay consistent, because this object
   // writes nothing more.
-  async #write(change) {
+  /** @param {any[]} changed @param {(stores: any) => void} more */
+  async #store(changed, more = () => {}) {
     if (this.#fault) throw this.#fault;
     try {
-      await this.#database.write(change);
+      await this.#database.write((stores) => {
+        more(stores);
+        for (const { isDurable, ...waiting } of changed) stores.pending.put(waiting);
+        stores.tabLeases.put(this.#facts);
+      });
     } catch (error) {
       this.#fault = error;
       throw error;

@@ -47,7 +47,9 @@ export const BUILT_IN_MUTATORS = Object.freeze({ put, del, patch, inc, append })
  * Throws the mutator's error, and `invalid` for an unknown name. After an error the draft is unchanged.
  */
 export function run(draft, mutators, name, args) {
-  if (!Object.hasOwn(mutators, name)) throw invalid("no such mutator", { name });
+  if (!Object.hasOwn(mutators, name)) {
+    throw invalid("no such mutator", { mutator: name, known: Object.keys(mutators).sort().join(", ") });
+  }
   const child = new Draft(draft);
   checkHasRun(mutators[name](child, args));
   const before = new Map([...child.changes.keys()].map((key) => [key, draft.value(key)]));

@@ -1,12 +1,13 @@
 // Values: JSON values, and bytes (Uint8Array). Each value has one canonical form, so that a page and the server agree
-// on equality. Whole numbers are integers, -0 is 0, and names are ordered by code point. A canonical value is frozen.
+// on equality. Whole numbers are integers, -0 is 0, and the JSON text has names in the order of their code points. A
+// canonical value is frozen, except bytes, which cannot be frozen.
 
 import { exceeded, invalid } from "./errors.js";
 
 const DEPTH_MAX = 64;
 const BYTES = "$bytes";
 
-/** The canonical, frozen copy of a value. Throws `invalid` and `limit-exceeded`. */
+/** The canonical copy of a value. Throws `invalid` and `limit-exceeded`. */
 export function canonical(value, what = "value", depth = DEPTH_MAX) {
   if (value === null || typeof value === "boolean") return value;
   if (typeof value === "string") return checkText(value, what);

@@ -48,7 +48,7 @@ function render() {
   document.body.toggleAttribute("data-asked", Boolean(named("q") || named("of")));
   const before = listed;
   listed = JSON.stringify([named("q"), named("of")]);
-  searched = search();
+  if (listed !== before) searched = search();
   show(listed === before);
 }
 
@@ -66,6 +66,7 @@ async function search() {
     mark();
   } catch (error) {
     if (mine !== turn) return;
+    listed = undefined; // so that the next click searches again
     // The list has the works of an earlier search, and would hide the message below it.
     find("#list").replaceChildren();
     hint(error.message);

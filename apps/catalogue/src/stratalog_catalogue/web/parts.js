@@ -23,13 +23,15 @@ export function make(tag, attributes = {}, ...content) {
 /**
  * Fetch JSON. After each 401, ask the user for a token and retry. For another error, throw an error with the server's
  * message and the HTTP status. If a gateway before the server answers with a page instead of JSON, the message has the
- * status.
+ * status. If no answer arrives, the message says so.
  */
 export async function fetchJson(path, query) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
   const token = remembered();
   const { response, body } = await fetchBody(`${path}?${new URLSearchParams(given)}`, {
     headers: token ? { Authorization: `Bearer ${token}` } : {},
+  }).catch((cause) => {
+    throw new Error("The server cannot be reached.", { cause });
   });
   if (response.status === 401) return retryWithToken(path, query);
   const content = parsed(await body.text());

@@ -6,6 +6,7 @@ import { fetchJson, make, size } from "./parts.js";
 const RELATIONS_SHOWN = 60;
 const VERSIONS_SHOWN = 1000;
 const DELETED = "The source deleted this record. Its earlier versions are below.";
+const UNKNOWN = "Record not found.";
 const UNMADE = "No work was made from this record yet.";
 
 /**
@@ -22,7 +23,7 @@ export async function showWork(element, base, asked, search, isWanted) {
     showHistory(element, base, asked, versions);
     element.scrollTop = 0;
   } catch (error) {
-    if (isWanted()) element.replaceChildren(make("p", { class: "minor" }, error.message));
+    if (isWanted()) element.replaceChildren(...missing(asked.id, error.status === 404 ? UNKNOWN : error.message));
   }
 }
 
@@ -52,7 +53,7 @@ async function fetchWork(base, asked, isDeleted) {
 }
 
 function missing(id, reason) {
-  return [make("h2", {}, id), make("p", { class: "lead" }, reason)];
+  return [make("h2", { dir: "auto" }, id), make("p", { class: "lead" }, reason)];
 }
 
 function described(work, search) {

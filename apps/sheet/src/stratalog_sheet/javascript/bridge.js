@@ -2,6 +2,7 @@
 "use strict";
 globalThis.bridge = (() => {
   const { Model, UIPlugin, constants, helpers, links, registries } = globalThis.o_spreadsheet;
+  const { forFile, hasRestored, isForeign, isOfFile, ruleForFile } = globalThis.fileFormulas;
   const models = new Map();
   const REFUSED = Symbol.for("stratalog.refused");
   const UNWRITABLE = /[^\t\n -\uFFFD]/g; // the characters that XML does not allow, and the carriage return
@@ -16,7 +17,7 @@ globalThis.bridge = (() => {
       this.writtenAsValues = [];
       for (const sheet of sheets) {
         const { id, cells, cellValues } = sheet;
-        this.noteValues(sheet);
+        this.noteFormulas(sheet);
         for (const [name, value] of Object.entries(cellValues)) {
           if (typeof value !== "string") continue;
           if (cells[name] === value && this.isTextOfFormula(id, name)) cells[name] = `'${value}`;
@@ -25,15 +26,19 @@ globalThis.bridge = (() => {
         for (const [name, content] of Object.entries(cells)) {
           if (content && !content.startsWith("=") && !links.isMarkdownLink(content)) cells[name] = escaped(content);
         }
-        sheet.dataValidationRules = sheet.dataValidationRules.map(withNumbers);
+        const rules = sheet.dataValidationRules.filter(({ criterion }) => isOfFile(criterion)).map(withNumbers);
+        sheet.dataValidationRules = rules.map((rule) => ({ ...rule, criterion: ruleForFile(rule.criterion) }));
+        sheet.conditionalFormats = sheet.conditionalFormats.map((cf) => ({ ...cf, rule: ruleForFile(cf.rule) }));
       }
     }
 
-    noteValues({ id, cells }) {
+    noteFormulas({ id, cells }) {
       for (const cell of this.getters.getCells(id)) {
         if (!cell.isFormula || cell.compiledFormula.isBadExpression) continue;
         const position = this.getters.getCellPosition(cell.id);
-        if (!cells[helpers.toXC(position.col, position.row)]?.startsWith("=")) this.writtenAsValues.push(position);
+        const name = helpers.toXC(position.col, position.row);
+        if (!cells[name]?.startsWith("=")) this.writtenAsValues.push(position);
+        else cells[name] = forFile(cells[name]);
       }
     }
 
@@ -50,6 +55,8 @@ globalThis.bridge = (() => {
     }
   }
   registries.featurePluginRegistry.add("stratalog_export", Export);
+  const OF_FILES = ["FILTER", "GROWTH", "OFFSET", "TREND", "YEARFRAC"]; // the engine would export only their values
+  for (const name of OF_FILES) registries.functionRegistry.get(name).isExported = true;
 
   const RULES_OF_NUMBERS = {
     dateIs: "isEqual",
@@ -80,14 +87,8 @@ globalThis.bridge = (() => {
     return { ...rule, ranges: [...rule.ranges, "date"], criterion };
   }
 
-  function escaped(text) {
-    return text
-      .replace(/_(?=x[0-9A-Fa-f]{4}_)/g, "_x005F_")
-      .replace(
-        UNWRITABLE,
-        (mark) => `_x${mark.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()}_`,
-      );
-  }
+  const codeOf = (mark) => `_x${mark.charCodeAt(0).toString(16).padStart(4, "0").toUpperCase()}_`;
+  const escaped = (text) => text.replace(/_(?=x[0-9A-Fa-f]{4}_)/g, "_x005F_").replace(UNWRITABLE, codeOf);
 
   // A transport that sends nothing. The caller commits the messages in `sent`, and then gives them to `apply`.
   class Line {
@@ -129,9 +130,7 @@ globalThis.bridge = (() => {
     return id ?? model.getters.getSheetIdByName(name);
   }
 
-  function exported({ model }) {
-    return model._exportData(false);
-  }
+  const exported = ({ model }) => model._exportData(false);
 
   // The values of formulas that the engine cannot read.
   const UNREAD = ["#BAD_EXPR", "#NAME?"];
@@ -170,6 +169,14 @@ globalThis.bridge = (() => {
     const formulas = cells.flatMap((cell) => (cell.isFormula ? [cell.compiledFormula] : []));
     const isUnwritable = ({ value }) => value.search(UNWRITABLE) >= 0;
     return new Set(formulas.filter(({ literalValues }) => literalValues.strings.some(isUnwritable)));
+  }
+
+  // Return the formulas with a part that .xlsx lacks, other than a function. A formula without a value stays a formula.
+  function foreignFormulas(getters) {
+    const cells = getters.getSheetIds().flatMap((sheet) => getters.getCells(sheet));
+    const formulas = cells.filter(({ isFormula, compiledFormula }) => isFormula && isForeign(compiledFormula, getters));
+    const hasValue = ({ id }) => getters.getEvaluatedCell(getters.getCellPosition(id)).type !== "error";
+    return formulas.filter(hasValue).map(({ compiledFormula }) => compiledFormula);
   }
 
   // Until a call of the returned function, let the model write ranges whose ends a file can contain. The engine would
@@ -225,17 +232,12 @@ globalThis.bridge = (() => {
       models.set(key, make(data, messages, client));
       return { revision: models.get(key).model.session.serverRevisionId };
     },
-    close({ key }) {
-      models.delete(key);
-      return null;
-    },
+    close: ({ key }) => models.delete(key),
     apply({ key, messages }) {
       apply(openModel(key), messages);
       return null;
     },
-    export({ key }) {
-      return exported(openModel(key));
-    },
+    export: ({ key }) => exported(openModel(key)),
     sheets({ key }) {
       const { getters } = openModel(key).model;
       return getters.getSheetIds().map((id) => ({
@@ -284,19 +286,18 @@ globalThis.bridge = (() => {
       return refused;
     },
     importXlsx({ key, files, client, names = {} }) {
-      let entry = make(files, [], client);
-      if (Object.keys(names).length) {
-        // The engine reads no named ranges from a workbook. So add them to its data, and make a new model of the data.
-        const data = exported(entry);
+      let entry = make(files, [], client), data = exported(entry);
+      // The engine reads no named ranges from a workbook. So add them to its data, and make a new model of the data.
+      if (hasRestored(data) || Object.keys(names).length) {
         entry = make({ ...data, namedRanges: { ...data.namedRanges, ...names } }, [], client);
+        data = exported(entry);
       }
       models.set(key, entry);
-      return exported(entry);
+      return data;
     },
     // Return the values of a sheet's cells as text: numbers with all their digits, dates and times as shown.
     values({ key, sheet }) {
-      const { model } = openModel(key);
-      const { getters } = model;
+      const { model, model: { getters } } = openModel(key);
       const id = sheetOf(model, sheet);
       const cells = [];
       for (let row = 0; row < getters.getNumberRows(id); row++) {
@@ -350,11 +351,10 @@ globalThis.bridge = (() => {
     },
     // Return the parts of a workbook with at most so many `columns` and `rows`. List the formulas written as values.
     async exportXlsx({ key, limit, columns, rows }) {
-      const { model } = openModel(key);
-      const { getters } = model;
+      const { model, model: { getters } } = openModel(key);
       const [wide, unwritable] = [wideFormulas(getters, columns, rows), unwritableFormulas(getters)];
       // The engine writes such a formula as values, in each cell of its spill.
-      const asValues = [...wide, ...unwritable];
+      const asValues = [...wide, ...unwritable, ...foreignFormulas(getters)];
       for (const formula of asValues) formula.areAllFunctionsExportableToExcel = () => false;
       const restore = withFileRanges(model, columns, rows);
       const { files } = await model.exportXLSX().finally(() => {
@@ -368,12 +368,12 @@ globalThis.bridge = (() => {
         (wide.has(compiledFormula) ? beyond : reason).add(position);
       }
       const names = getters.getNamedRanges().map(({ name, range }) => [name, getters.getRangeString(range)]);
-      const pivots = getters.getPivotIds().length;
-      const sheets = getters.getSheetIds().map((id, position) => ({
-        name: getters.getSheetName(id),
+      const sheets = calls.sheets({ key }).map(({ id, name, rows }, position) => ({
+        name,
+        heights: [rows - 2, rows - 1].map((row) => getters.getUserRowSize(id, row) ?? null), // in pixels
         figures: getters.getFigures(id).length,
         validations: getters.getDataValidationRules(id).length,
-        pivots: position ? 0 : pivots,
+        pivots: position ? 0 : getters.getPivotIds().length,
       }));
       const values = { beyond: beyond.answer, unknown: unknown.answer, characters: characters.answer };
       return { files, names: Object.fromEntries(names), sheets, values };

@@ -10,7 +10,10 @@ const BACKOFF = { firstMs: 250, limitMs: 15_000 };
 const { App, Component, reactive, useExternalListener, useState, xml } = globalThis.owl;
 
 /** The colour scheme of all canvases. */
-export const theme = reactive({ scheme: "light" });
+const theme = reactive({ scheme: "light" });
+const followTheme = () => (theme.scheme = document.documentElement.dataset.scheme);
+addEventListener("stratalog-scheme", followTheme);
+followTheme();
 const SMALL_PIXELS = 700;
 let templates = null;
 
@@ -53,11 +56,21 @@ export class Canvas {
     const options = { props: { spreadsheet, element }, env, templates: texts, translateFn: (text) => text };
     this.#app = new App(Frame, { ...options, translatableAttributes: ["data-tooltip"], warnIfNoStaticProps: false });
     this.#element.hidden = false;
-    const frame = await this.#app.mount(this.#element);
+    const frame = await this.#mountUnfocused();
     if (turn !== this.#turn) return false;
     this.#frame = frame;
     await painted();
     return turn === this.#turn;
+  }
+
+  /** Mount the component. If the focus is outside of the canvases, as in the slider, the engine must not take it. */
+  async #mountUnfocused() {
+    const { activeElement } = document;
+    const { inert } = this.#element;
+    this.#element.inert = inert || !(activeElement === document.body || activeElement?.closest(".grid-place"));
+    const frame = await this.#app.mount(this.#element);
+    this.#element.inert = inert;
+    return frame;
   }
 
   /** Commit the open edit. */

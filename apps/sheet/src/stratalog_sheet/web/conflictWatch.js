@@ -2,7 +2,8 @@
 
 import { changeOf, effectOf, itemsOf, withLine } from "./conflicts.js";
 import { sentence } from "./dom.js";
-import { commandsOf, commandsOfRevision, effectOfHistory, nextInHistory, pendingOf, prepared, redo } from "./engine.js";
+import { commandsOf, commandsOfRevision, effectOfHistory, moveQueued, nextInHistory } from "./engine.js";
+import { pendingOf, prepared, redo, runQueued } from "./engine.js";
 
 export class ConflictWatch {
   #conflicts;
@@ -30,12 +31,13 @@ export class ConflictWatch {
     const nameOf = this.#namesOfSheets();
     const isSheetGone = (id) => nameOf(id) !== "" && !model.getters.tryGetSheet(id);
     this.#conflicts.begin(entry, commands, pending());
-    const deliver = () => emit(prepared(model, message));
+    const deliver = () => this.#noteDeleted(moveQueued(model, () => emit(prepared(model, message))));
     if (target) this.#across(model, deliver);
     else deliver();
     if (isOwn) this.#conflicts.note(entry, commands);
     else this.#conflicts.settle(pending(), nameOf, isSheetGone);
     if (target) this.#conflicts.remove((item) => item.target === target);
+    runQueued(model);
   }
 
   /**
@@ -54,10 +56,13 @@ export class ConflictWatch {
    * restore. Record the text of each refused command as `deleted`.
    */
   redo(message) {
+    this.#noteDeleted(redo(this.#model(), message));
+  }
+
+  #noteDeleted(commands) {
     const model = this.#model();
     const moment = model.session.serverRevisionId;
-    const lost = redo(model, message);
-    const items = itemsOf("deleted", lost, this.#namesOfSheets());
+    const items = itemsOf("deleted", commands, this.#namesOfSheets());
     this.#conflicts.addAll(items.map((item) => withLine(item, { ...item, gone: missingLine(model, item) }, moment)));
   }
 
@@ -92,11 +97,15 @@ export class ConflictWatch {
     this.#conflicts.addAll(items.length ? items : [other]);
   }
 
-  /** Record undos and redos that the page cancelled before the server acknowledged them, for example while offline. */
+  /**
+   * Record undos and redos that the page cancelled before the server acknowledged them, for example while offline. Then
+   * give the model the commands that waited for them, and record the undos and redos among these commands.
+   */
   noteDropped(messages) {
     for (const { undoneRevisionId, redoneRevisionId } of messages) {
       this.#noteUndo(undoneRevisionId ?? redoneRevisionId, redoneRevisionId !== undefined);
     }
+    runQueued(this.#model(), (isRedo) => this.missUndo(isRedo));
   }
 
   /**

@@ -1,6 +1,6 @@
 // Edit: the page of one sheet. The page connects the workbook, the canvases, the timeline and the panel.
 
-import { Canvas, theme } from "./canvas.js";
+import { Canvas } from "./canvas.js";
 import { drawConflicts } from "./conflictList.js";
 import { find, make, save, sentence, toast } from "./dom.js";
 import { changes, describeDeletion, describeFault } from "./ending.js";
@@ -25,6 +25,7 @@ import { Workbook } from "./workbook.js";
 import { zip } from "./zip.js";
 
 const HEADINGS_SHOWN_MAX = 4;
+const PEOPLE_SHOWN_MAX = 6;
 const query = new URLSearchParams(location.search);
 const organisation = query.get("in") ?? "local";
 const name = query.get("sheet") ?? "";
@@ -48,9 +49,6 @@ let timeline, panel, shownNow, shownVersion, shownConflicts = new Set();
 
 const shownModel = () => (timeline?.at == null ? workbook.model : versionViewer.model);
 
-const followTheme = () => (theme.scheme = document.documentElement.dataset.scheme);
-addEventListener("stratalog-scheme", followTheme);
-followTheme();
 find(".home").href = homeOf(organisation);
 
 async function begin() {
@@ -89,7 +87,7 @@ async function begin() {
   showState();
   find("#opening").hidden = true;
   if (workbook.isDeleted) return showEnd(describeDeletion);
-  if (query.has("at")) timeline.go(Number(query.get("at")));
+  timeline.go(Number.parseInt(query.get("at") ?? "", 10) || null);
   cachePage().catch(() => {});
 }
 
@@ -127,7 +125,10 @@ function listen() {
     const isInGrid = event.target instanceof Element && event.target.closest(".o-spreadsheet");
     if (event.key === "Escape" && timeline.at !== null && !isInGrid) timeline.go(null);
   });
-  addEventListener("beforeunload", (event) => workbook.waiting && !workbook.hasOfflineCache && event.preventDefault());
+  addEventListener("beforeunload", (event) => {
+    canvases.now.endTyping(); // the offline cache stores changes, but no open edit
+    if (workbook.waiting && !workbook.hasOfflineCache) event.preventDefault();
+  });
 }
 
 const does = {
@@ -341,18 +342,17 @@ function showState() {
 }
 
 function showPeople() {
-  if (!workbook.model) return;
-  const own = workbook.model.session.clientId;
-  const people = [...workbook.model.getters.getConnectedClients()].filter(({ id }) => id !== own);
+  const { getters, session } = workbook.model ?? {};
+  const people = [...(getters?.getConnectedClients() ?? [])].filter(({ id }) => id !== session.clientId);
   const badge = ({ name: text, color }) =>
     make("i", { role: "listitem", style: `--person: ${color}`, title: text, "aria-label": text }, initials(text));
-  const mine = make(
-    "button",
-    { type: "button", class: "me", title: `You are ${me.name}; click to change`, onclick: askName },
-    initials(me.name),
-  );
-  mine.setAttribute("aria-label", `You are ${me.name}. Change your name`);
-  find("#people").replaceChildren(...people.slice(0, 6).map(badge), mine);
+  const rest = people.slice(PEOPLE_SHOWN_MAX).map(({ name: text }) => text);
+  const more = { role: "listitem", title: rest.join("\n"), "aria-label": `and ${rest.join(", ")}` };
+  const label = `You are ${me.name}. Change your name`;
+  const mine = { type: "button", class: "me", title: label, "aria-label": label, onclick: askName };
+  const badges = people.slice(0, PEOPLE_SHOWN_MAX).map(badge);
+  if (rest.length) badges.push(make("i", more, `+${rest.length}`));
+  find("#people").replaceChildren(...badges, make("button", mine, initials(me.name)));
 }
 
 function askName() {
@@ -395,6 +395,6 @@ const complain = (error) => toast(sentence(error), true);
 begin().catch((error) => {
   if (askForToken(error)) return;
   document.body.dataset.connectionStatus = "ended";
-  find("#opening").textContent = error.code === "not-found" ? "Sheet not found." : sentence(error);
+  find("#opening").textContent = error.code === "not-found" || !name ? "Sheet not found." : sentence(error);
   find("#state").textContent = "";
 });

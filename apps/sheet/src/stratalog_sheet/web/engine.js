@@ -7,7 +7,8 @@ import "./rebase.js";
 import "./refusal.js";
 import "./trial.js";
 
-const { Model, Spreadsheet, helpers, stores: Stores } = globalThis.o_spreadsheet;
+const { coreTypes, DispatchResult, Model, readonlyAllowedCommands, Spreadsheet } = globalThis.o_spreadsheet;
+const { helpers, stores: Stores } = globalThis.o_spreadsheet;
 
 export { helpers, Spreadsheet };
 
@@ -19,6 +20,7 @@ export function makeModel(data, messages, { client, transport, isReadOnly = fals
   const config = { client, transportService: transport, mode: isReadOnly ? "readonly" : "normal", custom: { page } };
   const model = new Model(data, config, messages);
   blockWhileAnUndoWaits(model.session);
+  queueWhileAnUndoWaits(model);
   return model;
 }
 
@@ -31,6 +33,83 @@ function blockWhileAnUndoWaits(session) {
     acknowledge.call(session, message);
     session.waitingUndoRedoAck = session.pendingMessages.some(({ type }) => type !== "REMOTE_REVISION");
   };
+}
+
+/** Marks a queued command with its position in the queue. */
+const QUEUED = Symbol("queued");
+const DISALLOWED = new DispatchResult("WaitingSessionConfirmation");
+const HISTORY = new Set(["REQUEST_UNDO", "REQUEST_REDO"]);
+
+/** The commands that a model's user gave while an undo or redo waited for the server, by model. */
+const queues = new WeakMap();
+
+/**
+ * While the engine blocks changes, queue the user's commands, which the engine would refuse and forget. Other commands
+ * than these depend on the selection, or on the clipboard, of the moment at which they are executed.
+ */
+function queueWhileAnUndoWaits(model) {
+  const { dispatch, session } = model;
+  const queue = [];
+  queues.set(model, queue);
+  model.dispatch = (type, payload) => {
+    if (session.canApplyOptimisticUpdate()) return dispatch(type, payload);
+    const isView = readonlyAllowedCommands.has(type) && !coreTypes.has(type);
+    if (isView) return withoutBlock(session, () => dispatch(type, payload));
+    if (!coreTypes.has(type) && !HISTORY.has(type)) return dispatch(type, payload);
+    // The user gives the command before the page shows the queued ones, which may move its cells.
+    const { buildTransformation } = session.revisions.HEAD_BRANCH;
+    const alone = { id: "", clientId: "", commands: [{ ...payload, type }] };
+    const { commands } = buildTransformation.with({ commands: queue })(alone);
+    queue.push(...commands);
+    model.trigger("update");
+    return DispatchResult.Success;
+  };
+}
+
+/** Dispatch a command that changes only what the page shows, such as its scroll position. */
+function withoutBlock(session, dispatch) {
+  session.waitingUndoRedoAck = false;
+  try {
+    return dispatch();
+  } finally {
+    session.waitingUndoRedoAck = true;
+  }
+}
+
+/**
+ * Dispatch the queued commands, in their order. After a queued undo or redo, the rest of them wait again. If `miss` is
+ * given, call `miss(isRedo)` for each queued undo or redo instead.
+ */
+export function runQueued(model, miss) {
+  const queue = queues.get(model);
+  while (queue.length && model.session.canApplyOptimisticUpdate()) {
+    const { type, ...payload } = queue.shift();
+    if (miss && HISTORY.has(type)) miss(type === "REQUEST_REDO");
+    else model.dispatch(type, payload);
+  }
+}
+
+/**
+ * Call `deliver`, which gives the model a message, and move the queued commands with their cells. Returns the commands
+ * whose cells the message deleted, which are not queued any more.
+ */
+export function moveQueued(model, deliver) {
+  const queue = queues.get(model);
+  if (!queue.length) return deliver(), [];
+  // The engine must move these commands, but not execute them.
+  const { checkDispatchAllowedRemoteCommand: check } = model;
+  model.checkDispatchAllowedRemoteCommand = (command) =>
+    QUEUED in command ? DISALLOWED : check.call(model, command);
+  try {
+    const waiting = queue.map((command, index) => ({ ...command, [QUEUED]: index }));
+    const after = rebased(model, waiting, deliver);
+    const left = new Set(after.map((command) => command[QUEUED]));
+    const lost = queue.filter((_, index) => !left.has(index));
+    queue.splice(0, queue.length, ...after.map(({ [QUEUED]: _, ...command }) => command));
+    return lost;
+  } finally {
+    delete model.checkDispatchAllowedRemoteCommand;
+  }
 }
 
 /** Return the uncommitted messages except undos and redos, with the commands of each message after all rebases. */
@@ -243,30 +322,37 @@ export function moveSelection(model, { sheetId, col, row }) {
 
 /**
  * Return the positions of cells after an undo or redo that `deliver` gives the model, with `gone` as in positions.js.
- * The new positions depend on all messages after the undone message. So this function temporarily puts two commands for
- * each cell, one for its row and one for its column, at the end of the engine's history, and the engine rebases the
- * commands like unsent changes. The engine drops the command of a deleted line.
+ * The new positions depend on all messages after the undone message. So the engine rebases two commands for each cell,
+ * one for its row and one for its column. The engine drops the command of a deleted line.
  */
 export function traced(model, positions, deliver) {
-  const { revisions } = model.session;
-  const id = crypto.randomUUID();
   // No plugin handles these commands. They have the fields by which the engine rebases a row or a column.
   const lineOf = (dimension, { sheetId, col, row }, index) => {
     return { type: "STRATALOG_LINE", index, sheetId, dimension, elements: [dimension === "ROW" ? row : col] };
   };
   const commands = positions.flatMap((each, index) => ["ROW", "COL"].map((line) => lineOf(line, each, index)));
+  const after = rebased(model, commands, deliver);
+  const lineAfter = (wanted, line) =>
+    after.find(({ index, dimension }) => index === wanted && dimension === line)?.elements[0];
+  return positions.map(({ sheetId, col, row }, index) => {
+    const [rowAfter, colAfter] = [lineAfter(index, "ROW"), lineAfter(index, "COL")];
+    const lost = rowAfter === undefined ? "ROW" : colAfter === undefined ? "COL" : null;
+    const gone = model.getters.tryGetSheet(sheetId) ? lost : "SHEET";
+    return { sheetId, col: colAfter ?? col, row: rowAfter ?? row, gone };
+  });
+}
+
+/**
+ * Return commands after the rebase by a message that `deliver` gives the model. This function temporarily puts the
+ * commands at the end of the engine's history, so that the engine rebases them like unsent changes.
+ */
+function rebased(model, commands, deliver) {
+  const { revisions } = model.session;
+  const id = crypto.randomUUID();
   revisions.append(id, { id, clientId: "position", commands, changes: [], setChanges: () => {} });
   try {
     deliver();
-    const rebased = revisions.get(id).commands;
-    const lineAfter = (wanted, line) =>
-      rebased.find(({ index, dimension }) => index === wanted && dimension === line)?.elements[0];
-    return positions.map(({ sheetId, col, row }, index) => {
-      const [rowAfter, colAfter] = [lineAfter(index, "ROW"), lineAfter(index, "COL")];
-      const lost = rowAfter === undefined ? "ROW" : colAfter === undefined ? "COL" : null;
-      const gone = model.getters.tryGetSheet(sheetId) ? lost : "SHEET";
-      return { sheetId, col: colAfter ?? col, row: rowAfter ?? row, gone };
-    });
+    return revisions.get(id).commands;
   } finally {
     const [{ next }] = revisions.tree.revertedExecution(revisions.HEAD_BRANCH);
     revisions.revertTo(next.operation.id);

@@ -11,6 +11,7 @@ import { retitle } from "./retitle.js";
 import { askForToken, Server } from "./server.js";
 
 const REFRESH_MS = 15_000;
+const ENDING = /\.(xls[xm]|csv)$/i;
 const FILE_BYTES_MAX = 16 * 1024 * 1024;
 const organisation = new URLSearchParams(location.search).get("in") ?? "local";
 const server = new Server(organisation);
@@ -150,13 +151,16 @@ async function begin() {
 }
 
 async function take(file) {
-  if (!/\.(xlsx|csv)$/i.test(file.name)) throw new Error(`“${file.name}” is neither .xlsx nor .csv.`);
+  if (!ENDING.test(file.name)) {
+    const text = "Save it as .xlsx in the program that made it, and import that file.";
+    throw new Error(`“${file.name}” is neither .xlsx nor .csv. ${text}`);
+  }
   if (file.size > FILE_BYTES_MAX) throw new Error(`“${file.name}” is larger than ${FILE_BYTES_MAX / 2 ** 20} MiB.`);
   // The page of the first imported sheet replaces this page, so a second import would be interrupted.
   if (importing) throw new Error("Import one file at a time.");
   importing = `Importing ${file.name}…`;
   hint(importing);
-  const name = freshName(file.name.replace(/\.(xlsx|csv)$/i, ""));
+  const name = freshName(file.name.replace(ENDING, ""));
   try {
     await server.upload(server.path(name, "/import"), { file: file.name, author: ownName() }, file);
     const { findings } = await server.get(server.path(name, "/import-report"));

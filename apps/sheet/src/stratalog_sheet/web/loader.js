@@ -22,10 +22,14 @@ export class Loader {
 
   /**
    * Return `facts` (the server's description of the sheet), `loaded` (a snapshot and entries) and `fault`. `fault` is
-   * the error if the sheet was deleted while changes were pending; otherwise it is null. If the pending changes belong
-   * to another history, this method sets `cached.pending` to null, or its version to -1. If another tab has replaced
-   * the state on which the pending changes build, this method puts that state back into `cached`. Throws if the load
-   * fails and the page cannot show the cached sheet instead.
+   * the error if the sheet was deleted while changes were pending; otherwise it is null.
+   *
+   * This method may change `cached`. It sets `pending` to null if the pending changes belong to a deleted sheet, and
+   * another tab has cached a new sheet of the same name. It sets `pending.version` to -1 if the server has lost the
+   * cached history, or the state on which the pending changes build. If neither the cache nor the loaded data have this
+   * state, it puts the server's copy into `cached`.
+   *
+   * Throws if the load fails and the page cannot show the cached sheet instead.
    */
   async load(cached) {
     try {

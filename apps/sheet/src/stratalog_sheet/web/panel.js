@@ -42,6 +42,9 @@ export class Panel extends EventTarget {
   }
 
   set isOpen(isOpen) {
+    // The engine gives the grid the focus if no element has the focus.
+    const focused = /** @type {HTMLElement} */ (document.activeElement);
+    if (!isOpen && this.#element.contains(focused)) focused.blur();
     this.#element.hidden = !isOpen;
     if (isOpen) this.refresh();
   }

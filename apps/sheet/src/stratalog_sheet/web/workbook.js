@@ -309,7 +309,7 @@ export class Workbook extends EventTarget {
 
   #dropWaitingUndo() {
     const dropped = this.model ? dropWaitingUndo(this.model, () => this.#transport.withdraw()) : [];
-    this.#watch.noteDropped(dropped);
+    if (dropped.length) this.#watch.noteDropped(dropped);
   }
 
   #give(entry, emit) {
@@ -357,6 +357,7 @@ export class Workbook extends EventTarget {
 
   /** End synchronisation for good. The model accepts no more edits, because the page could not send them. */
   #end(error) {
+    if (this.#isComplete) this.#dropWaitingUndo();
     this.fault = error;
     this.#live?.stop();
     this.#announce(this.isDeleted ? "gone" : "fault");
