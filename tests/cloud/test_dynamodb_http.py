@@ -9,8 +9,9 @@ import ssl
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from stratalog.backends import dynamodb_http
 from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.errors import Invalid, OutcomeUnknown, Unavailable
 from stratalog.testing.emulators import free_ports
-from tests.threads import SECONDS_MAX, run_together
+from tests.threads import SECONDS_MAX, join_all, run_together, start_all, until
 
 REQUEST = b"POST / HTTP/1.1\r\ncontent-length:2\r\n\r\n{}"
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Amz-Crc32:  7 \r\n\r\nhello"
@@ -117,9 +118,10 @@ def test_a_connection_that_becomes_idle_during_a_close_is_closed() -> None:
 
 
 def test_a_response_that_takes_too_long_is_outcome_unknown() -> None:
-    with served(lambda turn: WHOLE if turn else None, answer_seconds=0.05) as (endpoint, _):
+    with served(lambda turn: WHOLE if turn else None, answer_seconds=0.05) as (endpoint, server):
         with pytest.raises(OutcomeUnknown):
             endpoint.exchange(REQUEST)
+        until(lambda: server.requests == 1)  # the server may be slower than the client's patience
         endpoint._answer_seconds = SECONDS_MAX
         assert endpoint.exchange(REQUEST).body == b"hello"
 
@@ -237,41 +239,39 @@ class Server:
         self._hangs_up = hangs_up
         self._tls = _server_side(tls) if tls else None
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._open: list[socket.socket] = []
         self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads = start_all([self._accept])
 
     def close(self) -> None:
+        """Wait until all threads have ended. The caller has closed its connections.
+
+        Each thread closes its own socket. If another thread closed it, a system call that is about to begin could read
+        from the next socket with the same descriptor, which belongs to the next test.
+        """
         self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for connection in self._open:
-            connection.close()
+        join_all(self._threads[:1])
+        join_all(self._threads[1:])
 
     def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            self.connections += 1
-            self._open.append(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+        with self._listener:
+            while True:
+                try:
+                    connection, _ = self._listener.accept()
+                except OSError:
+                    return
+                self.connections += 1
+                self._threads += start_all([partial(self._serve, connection)])
 
-    def _serve(self, connection: socket.socket) -> None:
-        try:
-            if self._tls:
-                connection = self._tls.wrap_socket(connection, server_side=True)
-                self._open.append(connection)
-            while connection.recv(65536) == REQUEST:
+    def _serve(self, plain: socket.socket) -> None:
+        with plain, suppress(OSError), self._tls.wrap_socket(plain, server_side=True) if self._tls else plain as stream:
+            while stream.recv(65536) == REQUEST:
                 turn, self.requests = self.requests, self.requests + 1
                 if (answer := self._answer(turn)) is not None:
-                    connection.sendall(answer)
+                    stream.sendall(answer)
                 if self._hangs_up:
                     break
-            connection.shutdown(socket.SHUT_RDWR)
+            stream.shutdown(socket.SHUT_RDWR)
             self.hung_up.release()
-        except OSError:
-            return
 
 
 @contextmanager

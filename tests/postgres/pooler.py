@@ -7,8 +7,11 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from tempfile import TemporaryDirectory
 from urllib.parse import parse_qs, quote, urlsplit
+
+from tests.threads import CallThread, join_all, start_all
 
 __all__ = ["pooler"]
 
@@ -29,9 +32,12 @@ def pooler(url: str, *, per_transaction: bool, processes_max: int = 100) -> Iter
         listening.bind(f"{own}/.s.PGSQL.{PORT}")
         listening.listen()
         running = _Pooler(f"{folder}/.s.PGSQL.{PORT}", per_transaction, processes_max)
-        threading.Thread(target=running.accept, args=(listening,), daemon=True).start()
-        yield url.replace(quote(folder, safe=""), quote(own, safe=""))
-        listening.shutdown(socket.SHUT_RDWR)
+        accepting = start_all([partial(running.accept, listening)])
+        try:
+            yield url.replace(quote(folder, safe=""), quote(own, safe=""))
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            join_all(accepting)  # before the socket is closed: `accept` must not use the next socket of this descriptor
         running.close()
 
 
@@ -43,12 +49,13 @@ class _Pooler:
         self._may_start = threading.Semaphore(processes_max)
         self._per_transaction = per_transaction
         self._idle: list[socket.socket] = []
+        self._threads: list[CallThread] = []
 
     def accept(self, listening: socket.socket) -> None:
         with suppress(OSError):
             while True:
                 client, _ = listening.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+                self._threads += start_all([partial(self._serve, client)])
 
     def _serve(self, client: socket.socket) -> None:
         process: socket.socket | None = None
@@ -82,6 +89,8 @@ class _Pooler:
                     return None if is_free else process
 
     def close(self) -> None:
+        """Wait for the end of all clients, which the caller has closed, and close the connections to the server."""
+        join_all(self._threads)
         for process in self._idle:
             process.close()
 

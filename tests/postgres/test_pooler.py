@@ -83,3 +83,14 @@ def test_a_session_waits_only_briefly_for_a_pooler_that_has_no_process_for_anoth
     ):
         store.create()
     assert limits == [0.1]
+
+
+def test_a_session_behind_a_refused_pooler_is_closed(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool drops its last reference to the session without closing it."""
+    monkeypatch.setattr(PostgresSession, "is_pooled", lambda _: True)
+    address = parse_address(postgres)
+    with closing(PostgresStore(address, SystemClock())) as store:
+        session = PostgresSession.connect(address.conninfo, autocommit=True)
+        with pytest.raises(Unavailable, match="session mode"):
+            store._connections._set_up(session)
+        assert session.closed

@@ -381,4 +381,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (FEW_ROWS,),
     ),
+    Removal(
+        "B1058",
+        (
+            Edit(
+                CONNECTIONS,
+                "            self._apply_settings(connection)\n"
+                "        except BaseException:\n"
+                "            connection.close()\n",
+                "            self._apply_settings(connection)\n        except BaseException:\n",
+            ),
+        ),
+        (f"{TEST_POOLER}::test_a_session_behind_a_refused_pooler_is_closed",),
+    ),
 )

@@ -135,11 +135,7 @@ class PostgresConnections:
         self.check_open()
         try:
             connection = Connection.connect(self._conninfo, autocommit=True)
-            try:
-                self._set_up(connection)
-            except BaseException:
-                connection.close()
-                raise
+            self._set_up(connection)
         except psycopg.Error as exc:
             raise Unavailable("the database cannot be reached", reason=_reason(exc)) from exc
         return connection
@@ -303,6 +299,14 @@ class PostgresConnections:
         pool.putconn(connection)  # replaces a broken connection
 
     def _set_up(self, connection: Connection) -> None:
+        """Set up a new session, or close it. The pool would leave a refused session open until its collection."""
+        try:
+            self._apply_settings(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _apply_settings(self, connection: Connection) -> None:
         # Before the settings: they would change the sessions of other clients of the pooler.
         if connection.is_pooled():
             raise PoolerRefused
