@@ -121,7 +121,7 @@ def list_(session: Session, organisation: str, after: str) -> None:
     handle, damaged = session.open().records(organisation), list[MaintenanceFailure]()
     rows = ((_plain(name, version), [name, *_row(version)]) for name, version in _latest(handle, after, damaged))
     session.answer_list(rows, "no records", head=[["name", *HEAD]], right=[1], damaged=damaged)
-    fail_for_damage(damaged, "damaged", is_shown=True, json_names=False)
+    fail_for_damage(damaged)
 
 
 def _latest(handle: Records, after: str, damaged: list[MaintenanceFailure]) -> Iterator[tuple[str, RecordVersion]]:
