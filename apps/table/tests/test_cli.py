@@ -153,7 +153,12 @@ def test_invalid_arguments_are_reported(run: Run, arguments: list[str], message:
 def test_a_document_that_is_not_a_table_is_reported(run: Run) -> None:
     assert CliRunner().invoke(main, ["init"]).exit_code == 0
     assert CliRunner().invoke(main, ["create", "acme/budget"]).exit_code == 0
-    assert "the document is not a table" in run("show", "acme/budget", code=3)
+    assert "the document is not a table document='acme/budget'" in run("show", "acme/budget", code=3)
+
+
+def test_a_missing_table_is_reported_as_a_table(run: Run) -> None:
+    assert CliRunner().invoke(main, ["init"]).exit_code == 0
+    assert "table not found" in run("show", "acme/nothing", code=3)
 
 
 def test_key_arguments_are_parsed_by_the_type_of_their_column(run: Run) -> None:

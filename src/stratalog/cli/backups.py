@@ -231,6 +231,12 @@ def _restore_single(
     new_name: str | None,
 ) -> None:
     organisation, log = split_name(name)
+    if new_name is not None and new_name.startswith(f"{organisation}/"):
+        given = new_name.removeprefix(f"{organisation}/")
+        raise click.BadParameter(
+            f"{new_name!r} begins with the organisation; to restore as {organisation}/{given}, give --as {given}",
+            param_hint="'--as'",
+        )
     index = source.environment.index
     if time_ms is not None:
         index = CutIndex(source.environment, time_ms=time_ms)
