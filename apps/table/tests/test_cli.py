@@ -273,10 +273,10 @@ def test_a_damaged_file_is_listed_skipped_and_released_after_its_repair(run: Run
     chosen, *_ = sorted(Path("lake").rglob("*.parquet"))
     body = chosen.read_bytes()
     chosen.write_bytes(body[:100])
-    upkeep = ("maintain", "acme/events", "--files-min", "2", "--age", "0")
-    assert "could not merge" in run(*upkeep, code=1)
+    maintain = ("maintain", "acme/events", "--files-min", "2", "--age", "0")
+    assert "could not merge" in run(*maintain, code=1)
     assert str(chosen.relative_to("lake")) in run("damaged", "acme/events")
-    run(*upkeep)
+    run(*maintain)
     assert "cannot be read" in run("scan", "acme/events", code=6)
     left = run("scan", "acme/events", "--skip-damaged", "--output", "left.parquet", code=1)
     assert "500 rows in left.parquet" in left
