@@ -226,8 +226,9 @@ class Document:
 
         Each group leaves a collected marker: its late mutations have the outcome `collected`, and its clients begin
         anew in another group. A client without a group is kept, and a weekly group whose queued pushes may wait. Reads
-        the row of every client in a group. ``stop`` is called before each entry, ``report`` after it with the number of its
-        clients. ``dry_run`` only counts. Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call again.
+        the row of every client in a group. ``stop`` is called before each entry, ``report`` after it with the number of
+        its clients. ``dry_run`` only counts. Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call
+        again.
         """
         version = self.log.newest_version_at(before_ms)
         expired, position = 0, ""
