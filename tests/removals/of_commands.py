@@ -8,7 +8,10 @@ __all__ = ["REMOVALS"]
 
 BACKUPS = "src/stratalog/cli/backups.py"
 CATALOGUE = "apps/catalogue/tests/test_commands.py"
+CONNECTIONS = "src/stratalog/backends/sqlite_connections.py"
+DAMAGED_ITEMS = "tests/backups/test_damaged_items.py"
 FAILURES = "src/stratalog/records/failures.py"
+FULL_DISK = "tests/backends/test_full_disk.py"
 HISTORY = "src/stratalog/documents/history.py"
 LETTERS = "apps/catalogue/src/stratalog_catalogue/letter_commands.py"
 RECORDS = "src/stratalog/cli/records.py"
@@ -85,5 +88,41 @@ REMOVALS: tuple[Removal, ...] = (
         "B2006",
         (Edit("scripts/website/python_reference.py", ', "stratalog_table.rows"]', "]"),),
         ("tests/test_website.py::test_the_python_reference_describes_the_applications_that_programs_import",),
+    ),
+    Removal(
+        "B2007",
+        (
+            Edit(
+                CONNECTIONS,
+                "            open_alone(opened, vfs).close()\n            return None, opened\n",
+                "            raise\n",
+            ),
+        ),
+        (
+            f"{FULL_DISK}::test_a_closed_store_is_read_without_room_for_shared_memory_and_a_write_says_so",
+            f"{FULL_DISK}::test_a_store_opened_without_room_for_shared_memory_is_written_once_there_is_room",
+            f"{FULL_DISK}::test_threads_read_a_killed_store_without_room_for_shared_memory",
+        ),
+    ),
+    Removal(
+        "B2007",
+        (Edit(CONNECTIONS, '        connection.pragma("locking_mode", "exclusive")\n', ""),),
+        (f"{FULL_DISK}::test_threads_read_a_killed_store_without_room_for_shared_memory",),
+    ),
+    Removal(
+        "B2008",
+        (Edit("src/stratalog/backups/records.py", "        if type(hash) is not bytes:\n", "        if False:\n"),),
+        (f"{DAMAGED_ITEMS}::test_a_hash_of_the_wrong_type_is_a_failure_and_the_rest_is_backed_up[record]",),
+    ),
+    Removal(
+        "B2009",
+        (
+            Edit(
+                "src/stratalog/cli/program.py",
+                '" ".join(line.strip() for line in error.format_message().splitlines())',
+                "error.format_message()",
+            ),
+        ),
+        ("tests/cli/test_commands.py::test_the_error_of_a_missing_option_with_choices_is_one_line",),
     ),
 )

@@ -206,7 +206,7 @@ def _code(error: StratalogError) -> int:
 
 def _usage_text(error: click.UsageError) -> str:
     """Return the error's text. If a part of the command is missing or unknown, the text names the command's help."""
-    text = error.format_message()
+    text = " ".join(line.strip() for line in error.format_message().splitlines())  # click lists choices in lines
     is_about_syntax = isinstance(error, _SYNTAX_ERRORS) or type(error) is click.UsageError
     if not is_about_syntax or error.ctx is None:
         return text
