@@ -35,7 +35,7 @@ from stratalog.errors import (
 from stratalog.folders import OpenPath
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
-from stratalog.process_fork import delay_forks, leave_in_child
+from stratalog.process_fork import close_in_child, delay_forks, leave_in_child
 from stratalog.sqlite_files import close_inherited, commit_error, roll_back, translated_error
 
 __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
@@ -75,6 +75,7 @@ class SqliteFile:
         self._writer_lock = threading.Lock()
         """The lock for opening the writer later: a store that was opened on a full disk has none at first."""
 
+        close_in_child(self, "_writer_lock")
         with delay_forks():
             writer, self._opened = self._open_writer()
             with ExitStack() as on_error:
@@ -116,6 +117,8 @@ class SqliteFile:
                 try:
                     return self._read(statement, parameters)
                 except StorageFull:
+                    if self._writer is not None:  # it has a lock of the file, so no connection can be alone
+                        raise
                     with closing(open_alone(self._opened, self._vfs)) as alone:
                         return alone.execute(statement, parameters).fetchall()
         except apsw.Error as exc:
