@@ -33,7 +33,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "damaged=damaged)\n    if damaged:\n        raise damaged[-1]",
             ),
         ),
-        (f"{SHEET_LISTS}::test_a_list_of_sheets_reports_damage_in_the_form_of_all_lists[options0-damaged0]",),
+        (f"{SHEET_LISTS}::test_a_list_of_sheets_reports_damage_in_the_form_of_all_lists",),
     ),
     Removal(
         "B2000",
@@ -112,7 +112,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B2008",
         (Edit("src/stratalog/backups/records.py", "        if type(hash) is not bytes:\n", "        if False:\n"),),
-        (f"{DAMAGED_ITEMS}::test_a_hash_of_the_wrong_type_is_a_failure_and_the_rest_is_backed_up[record]",),
+        (f"{DAMAGED_ITEMS}::test_a_hash_of_the_wrong_type_is_a_failure_and_the_rest_is_backed_up",),
     ),
     Removal(
         "B2009",
