@@ -262,7 +262,9 @@ def test_the_python_reference_describes_the_methods_that_a_client_inherits_and_t
 
 def test_the_python_reference_describes_the_applications_that_programs_import() -> None:
     pages = python_pages()
-    assert ":: stratalog_table.Held\n" in pages["reference/python/stratalog_table.rst"]
+    for name in ("Held", "JobTracker"):
+        assert f":: stratalog_table.{name}\n" in pages["reference/python/stratalog_table.rst"]
+    assert ":: stratalog_table.rows.scan\n" in pages["reference/python/stratalog_table.rows.rst"]
     assert ":: stratalog_sheet.CellChange\n" in pages["reference/python/stratalog_sheet.rst"]
 
 

@@ -42,7 +42,7 @@ MODULES = [
     "stratalog",
 ]
 # The modules of the applications that a program may import.
-APPLICATIONS = ["stratalog_sheet", "stratalog_table", "stratalog_table.queue_path"]
+APPLICATIONS = ["stratalog_sheet", "stratalog_table", "stratalog_table.queue_path", "stratalog_table.rows"]
 PAGES = [*MODULES, *APPLICATIONS]
 # A class with more public methods has its own page.
 METHODS_ON_A_MODULE_PAGE_MAX = 8

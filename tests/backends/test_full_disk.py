@@ -7,7 +7,7 @@ import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import apsw
@@ -17,6 +17,7 @@ import stratalog
 from stratalog.client.file import ClientFile
 from stratalog.errors import OutcomeUnknown, StorageFull, StratalogError, Unavailable
 from stratalog.testing.clock import ManualClock
+from tests.threads import join_all, start_all
 
 DEFAULT = apsw.vfs_names()[0]
 
@@ -150,13 +151,41 @@ def test_a_refused_transaction_of_a_client_s_file_has_the_error_of_its_reason(
         assert file.first("SELECT value FROM facts WHERE name = 'a'") is None
 
 
-def test_a_closed_store_that_cannot_be_opened_for_want_of_room_says_so(tmp_path: Path) -> None:
+def test_a_closed_store_is_read_without_room_for_shared_memory_and_a_write_says_so(tmp_path: Path) -> None:
     with stratalog.open(tmp_path) as store:
         store.create("acme", "plan").put("a", 1)
-    with _file_bytes_max(4096), pytest.raises(StorageFull):
-        stratalog.open(tmp_path)
+    with ExitStack() as full:
+        full.enter_context(_file_bytes_max(4096))
+        store = full.enter_context(stratalog.open(tmp_path))
+        plan = store.document("acme", "plan")
+        assert plan.get("a") == 1
+        with pytest.raises(StorageFull):
+            plan.put("a", 2)
     with stratalog.open(tmp_path) as store:
         assert store.document("acme", "plan").get("a") == 1
+
+
+def test_a_store_opened_without_room_for_shared_memory_is_written_once_there_is_room(tmp_path: Path) -> None:
+    with stratalog.open(tmp_path) as store:
+        store.create("acme", "plan")
+    with _file_bytes_max(4096):
+        store = stratalog.open(tmp_path)
+    with store, stratalog.open(tmp_path) as other:
+        store.document("acme", "plan").put("a", 1)
+        assert other.document("acme", "plan").get("a") == 1
+
+
+def test_threads_read_a_killed_store_without_room_for_shared_memory(tmp_path: Path) -> None:
+    with stratalog.open(tmp_path / "data") as store:
+        store.create("acme", "plan").put("a", 1)
+        shutil.copytree(tmp_path / "data", tmp_path / "killed")
+    assert (tmp_path / "killed" / "index.sqlite-wal").stat().st_size > 0
+    with _file_bytes_max(4096), stratalog.open(tmp_path / "killed") as found:
+        values = list[object]()
+        join_all(start_all([lambda: values.append(found.document("acme", "plan").get("a"))] * 4))
+        assert values == [1] * 4
+    with stratalog.open(tmp_path / "killed") as found:
+        assert found.document("acme", "plan").get("a") == 1
 
 
 def test_a_failed_creation_of_a_file_leaves_no_unfinished_database(tmp_path: Path, disk: FullDisk) -> None:

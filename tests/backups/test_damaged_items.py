@@ -474,3 +474,22 @@ def test_a_damaged_archive_after_a_fork_is_a_failure_of_the_parent_and_not_of_th
     environment = memory.environment
     assert failures_of_log(environment, parent.record, failures) == failures
     assert failures_of_log(environment, fork.record, failures) == failures[:1]
+
+
+@pytest.mark.parametrize("damages", ["record", "log"])
+def test_a_hash_of_the_wrong_type_is_a_failure_and_the_rest_is_backed_up(memory: stratalog.Store, damages: str) -> None:
+    store_with_two_of_each(memory)
+    index, log = memory.environment.index, memory.log("acme", "a").record
+    partition, name = (
+        (record_partition("acme", record_key("a")), "ch")
+        if damages == "record"
+        else (entries_partition(log.prefix, 1), "h")
+    )
+    item = index.get(partition, number(1))
+    assert item is not None
+    index.commit([Put(Item(partition, number(1), {**item.attributes, name: "text"}))])
+    backups = Backups(memory.environment.clock)
+    assert len(backups.make(memory).manifest.failures) == 1
+    restored = backups.restored(backups.view())
+    assert restored.records("acme").get("b").body == b"b"
+    assert restored.log("acme", "b").head().version == 1

@@ -89,6 +89,8 @@ def test_a_version_is_restored_beside_the_document(budget: Run) -> None:
     assert budget("show", "acme/draft", "cells/C2").stdout.strip() == "100"
     budget("restore", "b", "--name", "acme/budget", "--as", "draft", code=4)
     budget("restore", "b", "--name", "acme/nothing", code=3)
+    twice = budget("restore", "b", "--name", "acme/budget", "--as", "acme/x", code=2)
+    assert "to restore as acme/x, give --as x" in twice.stderr
     budget("restore", "b", "--name", "acme/budget", "--version", "9", "--as", "x", code=3)
 
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 import stratalog
 from stratalog.cli import main
-from stratalog.cli.program import FAILED
+from stratalog.cli.program import FAILED, Program
 from stratalog.clock import SystemClock
 from stratalog.codec import sha256
 from stratalog.errors import NotFound
@@ -834,3 +835,18 @@ def test_the_refusal_of_a_wrong_key_for_a_checkpoint_says_which_key_to_give(
     refused = budget("verify", "--against", "note", "--key", key, code=2)
     assert way_out in refused.stderr
     assert Path("signing.key").read_text().strip().split("+", 4)[-1] not in refused.stderr
+
+
+def test_the_error_of_a_missing_option_with_choices_is_one_line(run: Run) -> None:
+    @click.command("pick")
+    @click.option("--form", type=click.Choice(["json", "xml"]), required=True)
+    def pick(form: str) -> None:
+        """Pick a form."""
+
+    program = Program()
+    program.add_command(pick)
+    result = CliRunner().invoke(program, ["pick"])
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        "error: Missing option '--form'. Choose from: json, xml. See `stratalog pick --help`."
+    ]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import click
 import pytest
 
+import stratalog
 from stratalog.cli.naming import milliseconds
 from stratalog.cli.output import local_time
 from stratalog.limits import INTEGER_MAX
+from stratalog.testing.clock import ManualClock
 from tests.cli.conftest import Run
 
 YEAR_1_MS = -62_135_596_800_000
@@ -50,3 +54,28 @@ def test_a_time_before_all_versions_has_version_0(budget: Run) -> None:
 )
 def test_a_time_outside_the_calendar_is_shown_in_milliseconds(time_ms: int) -> None:
     assert local_time(time_ms) == f"{time_ms} ms"
+
+
+def test_a_record_is_read_as_of_a_time(run: Run) -> None:
+    clock, times = ManualClock(), list[str]()
+    with stratalog.open("store", clock=clock) as store:
+        for body in (b"one", b"two", b"three"):
+            stored_ms = store.records("acme").put("report", body).created_ms
+            times.append(datetime.fromtimestamp(stored_ms / 1000, tz=UTC).isoformat())
+            clock.sleep(60)
+
+    def get(time: str, code: int = 0) -> str:
+        return run("records", "get", "acme/report", "--at", time, code=code).output
+
+    assert [get(time) for time in times] == ["one", "two", "three"]
+    assert "no version at that time" in get("0001-01-02", code=3)
+    run("records", "prune", "acme/report", "--retain", "1")
+    assert get(times[2]) == "three"
+    assert "is forgotten" in get(times[1], code=3)
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "-1", "9" * 30])
+def test_a_version_of_a_record_that_is_no_number_or_time_or_does_not_exist_is_refused(budget: Run, text: str) -> None:
+    budget("records", "put", "acme/report", "-", typed="figures")
+    result = budget("records", "get", "acme/report", "--at", text, code=2)
+    assert f"{text!r} is not a version or an ISO time" in result.stderr

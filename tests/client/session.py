@@ -142,7 +142,7 @@ class Session:
         raise AssertionError(f"client {who} did not settle: {ROUNDS_MAX} sync cycles failed, or left mutations pending")
 
     def forget(self, who: int) -> None:
-        """Have the server collect the client, and leave a tombstone of its group."""
+        """Have the server collect the client, and leave a collected marker of its group."""
         with self.members[who].client.held() as local:
             client, group = local.client, local.group
         self.document().collect_clients([client], [group])

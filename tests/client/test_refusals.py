@@ -37,13 +37,13 @@ def identity(client: Client) -> tuple[str, str]:
 
 
 def collect(document: Document, client: Client) -> None:
-    """Collect the client on the server, and leave a tombstone of its group."""
+    """Collect the client on the server, and leave a collected marker of its group."""
     who, group = identity(client)
     document.collect_clients([who], [group])
 
 
 def forget(document: Document, client: Client) -> None:
-    """Collect the client on the server, without a tombstone."""
+    """Collect the client on the server, without a collected marker."""
     document.collect_clients([identity(client)[0]])
 
 

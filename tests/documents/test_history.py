@@ -294,3 +294,12 @@ def test_versions_below_the_floor_are_forgotten_although_their_segment_still_exi
         with pytest.raises(VersionForgotten):
             forgotten()
     assert [version.version for version in document.versions()] == [4, 5, 6, 7]
+
+
+def test_the_history_up_to_an_old_version_ends_above_the_present_floor() -> None:
+    document = World().create()
+    for value in range(1, 6):
+        document.apply([put("a", value)])
+    document.forget_below(3)
+    assert told(document, "a", at=4) == [(4, 4)]
+    assert told(document, "a", at=3) == []

@@ -513,7 +513,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B969",
         (Edit(SQLITE_FILES, " or _code(exc) == apsw.SQLITE_IOERR_SHMSIZE\n", "\n"),),
-        (f"{FULL_DISK}::test_a_closed_store_that_cannot_be_opened_for_want_of_room_says_so",),
+        (f"{FULL_DISK}::test_a_closed_store_is_read_without_room_for_shared_memory_and_a_write_says_so",),
     ),
     Removal(
         "B969",

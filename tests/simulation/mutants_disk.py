@@ -43,9 +43,10 @@ def _settle_early(early: type, *, release: bool) -> Callable[[], AbstractContext
     return replaced(sqlite_file._GroupWriter, "_run_each", run_each)
 
 
-def _open_unsynced(*arguments: Any) -> tuple[apsw.Connection, OpenPath]:
+def _open_unsynced(*arguments: Any) -> tuple[apsw.Connection | None, OpenPath]:
     """The mutant of `open_writer` that leaves syncs to the operating system."""
     connection, opened = open_writer(*arguments)
+    assert connection is not None, "the simulated disk has room"
     connection.pragma("synchronous", "OFF")
     return connection, opened
 

@@ -204,7 +204,7 @@ MUTANTS = (
         ("projected",),
     ),
     Mutant(
-        "documents: client collected without tombstone",
+        "documents: client collected without marker",
         DocumentWorld,
         replaced(State, "group_collected", lambda state, group: False),
         ("collected",),

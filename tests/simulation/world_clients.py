@@ -203,7 +203,7 @@ def _append_anyhow(writer: Writer, decide: Callable[[State], Event | None], owne
 
 
 def _bury_nobody(found: IdleClients) -> Event:
-    """Remove the idle clients, but write no tombstones of their groups."""
+    """Remove the idle clients, but write no collected markers of their groups."""
     return Event(COLLECT, [sorted(found.clients), []])
 
 
@@ -215,7 +215,7 @@ MUTANTS = (
         ("members", "expired", "owner"),
     ),
     Mutant(
-        "clients: expired without tombstone",
+        "clients: expired without marker",
         ClientsWorld,
         replaced(IdleClients, "event", _bury_nobody),
         ("once", "owner"),

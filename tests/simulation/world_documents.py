@@ -159,7 +159,7 @@ class DocumentWorld:
             document.forget_below(version)
 
     def collect(self, process: Process, document: Document) -> None:
-        """Mostly collect the world's last client and its group, which leaves a tombstone."""
+        """Mostly collect the world's last client and its group, which leaves a collected marker."""
         job = self.jobs[-1]
         if job.done and process.clock.random() < 0.7:
             self.collecting = True

@@ -141,6 +141,7 @@ def test_damaged_dead_letters_are_named_and_the_others_are_listed_and_redriven(s
     assert database.changes() == 1
     database.close()
     assert [len(shell(command, "acme")) for command in ("dead-letters", "redrive")] == [2, 2]
+    assert shell.errors("dead-letters", "acme").startswith("damaged: ")
     for command in ("dead-letters", "redrive"):
         assert damaged in shell.errors(command, "acme")
         shell(command, "acme")
@@ -297,3 +298,10 @@ def test_a_source_whose_pattern_every_poll_would_refuse_is_refused(shell: Shell,
 def test_an_interval_that_the_system_cannot_wait_is_refused(shell: Shell, seconds: str) -> None:
     shell("poll", "acme", "--every", seconds)
     assert shell.code == 2
+
+
+@pytest.mark.parametrize("command", ["letter", "dismiss"])
+def test_a_command_on_an_unknown_dead_letter_says_that_it_is_not_found(shell: Shell, command: str) -> None:
+    shell(command, "acme", "source/debian/none")
+    assert shell.code == 3
+    assert "dead letter not found" in shell.errors(command, "acme", "source/debian/none")

@@ -56,3 +56,12 @@ def test_the_snapshots_of_the_other_sheets_are_saved_and_the_damage_is_named(
 def test_a_list_without_a_function_for_damage_raises_the_error(damaged: Path, engines: EnginePool) -> None:
     with stratalog.open(str(damaged)) as store, pytest.raises(Corrupt):
         list(Sheets(store, engines).list("acme"))
+
+
+@pytest.mark.parametrize("damaged", [SHEET], indirect=True)
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_list_of_sheets_reports_damage_in_the_form_of_all_lists(
+    run: Run, damaged: Path, options: tuple[str, ...]
+) -> None:
+    lines = run("list", *options, code=6).stderr.splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["damaged:"]

@@ -153,7 +153,12 @@ def test_invalid_arguments_are_reported(run: Run, arguments: list[str], message:
 def test_a_document_that_is_not_a_table_is_reported(run: Run) -> None:
     assert CliRunner().invoke(main, ["init"]).exit_code == 0
     assert CliRunner().invoke(main, ["create", "acme/budget"]).exit_code == 0
-    assert "the document is not a table" in run("show", "acme/budget", code=3)
+    assert "the document is not a table document='acme/budget'" in run("show", "acme/budget", code=3)
+
+
+def test_a_missing_table_is_reported_as_a_table(run: Run) -> None:
+    assert CliRunner().invoke(main, ["init"]).exit_code == 0
+    assert "table not found" in run("show", "acme/nothing", code=3)
 
 
 def test_key_arguments_are_parsed_by_the_type_of_their_column(run: Run) -> None:
@@ -268,10 +273,10 @@ def test_a_damaged_file_is_listed_skipped_and_released_after_its_repair(run: Run
     chosen, *_ = sorted(Path("lake").rglob("*.parquet"))
     body = chosen.read_bytes()
     chosen.write_bytes(body[:100])
-    upkeep = ("maintain", "acme/events", "--files-min", "2", "--age", "0")
-    assert "could not merge" in run(*upkeep, code=1)
+    maintain = ("maintain", "acme/events", "--files-min", "2", "--age", "0")
+    assert "could not merge" in run(*maintain, code=1)
     assert str(chosen.relative_to("lake")) in run("damaged", "acme/events")
-    run(*upkeep)
+    run(*maintain)
     assert "cannot be read" in run("scan", "acme/events", code=6)
     left = run("scan", "acme/events", "--skip-damaged", "--output", "left.parquet", code=1)
     assert "500 rows in left.parquet" in left

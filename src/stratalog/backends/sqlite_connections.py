@@ -12,13 +12,13 @@ import apsw
 from stratalog.backends.sqlite_tables import PAGE_BYTES, prepare
 from stratalog.backends.turnstile import open_lock_file
 from stratalog.clock import Clock
-from stratalog.errors import Unavailable
+from stratalog.errors import StorageFull, Unavailable
 from stratalog.folders import OpenPath
 from stratalog.limits import OPENING_WAIT_MS_MAX
 from stratalog.process_fork import check_fork, delay_forks
 from stratalog.sqlite_files import connected, create_file, sync_commits, sync_log, translated_error
 
-__all__ = ["open_reader", "open_writer"]
+__all__ = ["open_alone", "open_reader", "open_writer"]
 
 BUSY_MS = 2000
 POLL_MS = 1
@@ -26,17 +26,22 @@ POLL_MS = 1
 
 def open_writer(
     path: str, clock: Clock, synchronous: str, file_bytes_max: int | None, vfs: str | None
-) -> tuple[apsw.Connection, OpenPath]:
+) -> tuple[apsw.Connection | None, OpenPath]:
     """Return a connection for writes, and the file that it opened. Create a missing file, and missing tables.
 
+    If the disk has no room for the connection's shared memory, but the file can be read, return None and the file.
     Raises Corrupt, Unsupported, Invalid, StorageFull, Unavailable.
     """
     check_fork()
     with delay_forks(), _opening(path, clock):
         create_file(path, _create_tables, vfs)
         opened = OpenPath(path, "the database's file")
-        with connected(opened, vfs) as connection:
-            _prepare(connection, synchronous, file_bytes_max)
+        try:
+            with connected(opened, vfs) as connection:
+                _prepare(connection, synchronous, file_bytes_max)
+        except StorageFull:
+            open_alone(opened, vfs).close()
+            return None, opened
         return connection, opened
 
 
@@ -47,6 +52,21 @@ def open_reader(opened: OpenPath, vfs: str | None) -> apsw.Connection:
         reader.pragma("query_only", 1)
         sync_commits(reader)  # the last connection to close makes a checkpoint, and may be a reader
     return reader
+
+
+def open_alone(opened: OpenPath, vfs: str | None) -> apsw.Connection:
+    """Return a connection for reads that locks out all others until it is closed. So it needs no shared memory.
+
+    SQLite's shared memory is a file beside the database, which the first connection makes. On a full disk it cannot be
+    made. Raises as `connected` does.
+    """
+    with connected(opened, vfs) as connection:
+        connection.set_busy_timeout(BUSY_MS)
+        connection.pragma("locking_mode", "exclusive")
+        sync_commits(connection)
+        prepare(connection)
+        sync_log(connection)
+    return connection
 
 
 def _create_tables(connection: apsw.Connection) -> None:

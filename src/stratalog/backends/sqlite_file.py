@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -11,7 +13,7 @@ import apsw
 
 from stratalog.backends.item_rows import Row
 from stratalog.backends.row_blobs import BlobRow
-from stratalog.backends.sqlite_connections import open_reader, open_writer
+from stratalog.backends.sqlite_connections import open_alone, open_reader, open_writer
 from stratalog.backends.sqlite_tables import (
     INSERT_BLOBS_MAX,
     INSERT_ITEM,
@@ -26,13 +28,14 @@ from stratalog.errors import (
     Closed,
     ConditionFailed,
     Corrupt,
+    StorageFull,
     StratalogError,
     Unavailable,
 )
 from stratalog.folders import OpenPath
 from stratalog.group_commit import GroupCommit, PendingCommit
 from stratalog.limits import BLOB_SLICE_BYTES
-from stratalog.process_fork import delay_forks, leave_in_child
+from stratalog.process_fork import close_in_child, delay_forks, leave_in_child
 from stratalog.sqlite_files import close_inherited, commit_error, roll_back, translated_error
 
 __all__ = ["LOG_BYTES", "Job", "SqliteFile"]
@@ -66,13 +69,22 @@ class SqliteFile:
         self._vfs = vfs
         self._readers: list[apsw.Connection] = []
         self._closed = False
+        self._log_bytes = log_bytes
+        self._open_writer = partial(open_writer, path, clock, synchronous, file_bytes_max, vfs)
+        self._writer: _GroupWriter | None = None
+        self._writer_lock = threading.Lock()
+        """The lock for opening the writer later: a store that was opened on a full disk has none at first."""
+
+        close_in_child(self, "_writer_lock")
         with delay_forks():
-            writer, self._opened = open_writer(path, clock, synchronous, file_bytes_max, vfs)
+            writer, self._opened = self._open_writer()
             with ExitStack() as on_error:
-                on_error.callback(writer.close)
+                if writer is not None:
+                    on_error.callback(writer.close)
                 self._turnstile = Turnstile(path, clock)
                 on_error.pop_all()
-            self._writer = _GroupWriter(writer, self._opened, self._turnstile, log_bytes)
+            if writer is not None:
+                self._writer = self._group_writer(writer)
             leave_in_child(self)
 
     def write(
@@ -93,7 +105,7 @@ class SqliteFile:
         if self._closed:  # tested here first, since a call would cost time in every commit
             self.check_open()
         ticket = _Ticket(job, rows, blobs, blob_bytes)
-        self._writer.commit(ticket)
+        (self._writer or self._opened_writer()).commit(ticket)
         return ticket.answer()
 
     def read(self, statement: str, parameters: tuple[Any, ...]) -> list[Any]:
@@ -102,11 +114,13 @@ class SqliteFile:
         self._opened.check()
         try:
             with delay_forks():
-                reader = self._take_reader()
                 try:
-                    return reader.execute(statement, parameters).fetchall()
-                finally:
-                    self._give_back(reader)
+                    return self._read(statement, parameters)
+                except StorageFull:
+                    if self._writer is not None:  # it has a lock of the file, so no connection can be alone
+                        raise
+                    with closing(open_alone(self._opened, self._vfs)) as alone:
+                        return alone.execute(statement, parameters).fetchall()
         except apsw.Error as exc:
             raise translated_error(exc) from exc
         except UnicodeDecodeError as exc:
@@ -130,7 +144,9 @@ class SqliteFile:
         with delay_forks():
             self._close_readers()
         try:
-            self._writer.close()
+            with self._writer_lock:
+                if self._writer is not None:
+                    self._writer.close()
         finally:
             self._turnstile.close()
 
@@ -143,7 +159,37 @@ class SqliteFile:
         self._turnstile.leave_to_parent()
         if clean:
             close_inherited(self._readers)
-            self._writer.leave_to_parent()
+            if self._writer is not None:
+                self._writer.leave_to_parent()
+
+    def _group_writer(self, connection: apsw.Connection) -> _GroupWriter:
+        return _GroupWriter(connection, self._opened, self._turnstile, self._log_bytes)
+
+    def _opened_writer(self) -> _GroupWriter:
+        """Open the writer if it is still missing. Raises StorageFull while the disk has no room for it, and Closed."""
+        with self._writer_lock:
+            self.check_open()
+            if self._writer is None:
+                with delay_forks():
+                    connection, _ = self._open_writer()
+                    if connection is None:
+                        raise StorageFull("no disk space for the transaction", path=self._opened.path)
+                    self._writer = self._group_writer(connection)
+            return self._writer
+
+    def _read(self, statement: str, parameters: tuple[Any, ...]) -> list[Any]:
+        reader = self._take_reader()
+        try:
+            rows = reader.execute(statement, parameters).fetchall()
+        except apsw.Error as exc:
+            # After an error of the disk the reader may still have a lock, which would keep out `open_alone`.
+            reader.close()
+            raise translated_error(exc) from exc
+        except BaseException:
+            self._give_back(reader)
+            raise
+        self._give_back(reader)
+        return rows
 
     def _take_reader(self) -> apsw.Connection:
         try:

@@ -149,7 +149,10 @@ class RecordsBackup:
             # No row was put, so the base's rows stay. A new list of blobs could lack blobs that the base's items need.
             raise Conflict("a record kept changing while it was read for a backup", record=id)
         history = HistoryName("record", self._organisation, id)
-        line = Checkpoint(history, versions.origin, parse_number(latest.sort), required(versions.last, "ch")).line()
+        hash = required(versions.last, "ch")
+        if type(hash) is not bytes:
+            raise Corrupt("the hash of a version is no bytes", partition=partition, sort=versions.last.sort)
+        line = Checkpoint(history, versions.origin, parse_number(latest.sort), hash).line()
         for sort, fault in (dict.fromkeys(complete, "a version has lost attributes") | versions.faults).items():
             self._catalogue.fail(item_key(partition, sort), Corrupt.code, fault, is_complete=sort in complete)
         if blobs is not None:

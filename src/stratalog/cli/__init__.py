@@ -49,7 +49,7 @@ from stratalog.cli import (
 from stratalog.cli.files import output_file, standard_output
 from stratalog.cli.naming import FiniteRange, milliseconds, parse_arguments, split_name, version_of
 from stratalog.cli.output import confirm, dim, local_time, note, print_json, print_table, progress, short, size_text
-from stratalog.cli.program import FAILED, Failed, Program
+from stratalog.cli.program import FAILED, Failed, Program, fail_for_damage
 from stratalog.cli.serve import load_application, of_every_server, serve_application
 from stratalog.cli.session import CommandGroup, Session, command, of_every_command
 
@@ -62,6 +62,7 @@ __all__ = [
     "command",
     "confirm",
     "dim",
+    "fail_for_damage",
     "load_application",
     "local_time",
     "main",

@@ -93,7 +93,7 @@ def make(session: Session, to: str, anew: bool, check: bool) -> None:
         {**_plain(manifest), "written_blobs": report.written_blobs, "written_bytes": report.written_bytes},
         f"backup {manifest.id}: {', '.join(stored)}; {written}",
     )
-    fail_for_damage(manifest.failures, DAMAGED_IN_STORE, manifest.more_failures, is_shown=not session.json)
+    fail_for_damage(manifest.failures, DAMAGED_IN_STORE, manifest.more_failures, json_names=True)
 
 
 @command("list", example="stratalog backup list /mnt/backups")
@@ -105,7 +105,7 @@ def list_(session: Session, to: str) -> None:
     rows = ((_plain(manifest), _row(manifest)) for manifest in manifests)
     head = [["id", "begun", "logs", "records", "blobs", ""]]
     session.answer_list(rows, "no intact backup" if damaged else "no backups yet", head=head, right=[2, 3, 4])
-    fail_for_damage(damaged, "damaged", is_shown=True, json_names=False)
+    fail_for_damage(damaged)
 
 
 @command("verify", example="stratalog backup verify /mnt/backups")
@@ -120,7 +120,7 @@ def verify(session: Session, to: str, id: str | None) -> None:
     histories = counted(report.histories, "history", "histories")
     read = f"{counted(report.objects, 'object')} with {size_text(report.content_bytes)} and {histories}"
     session.answer(report, f"backup {report.id}: {read} read, {len(report.findings) + report.more_findings:,} damaged")
-    fail_for_damage(report.findings, "damaged", report.more_findings, is_shown=not session.json)
+    fail_for_damage(report.findings, "damaged", report.more_findings, json_names=True)
 
 
 @command("prune", example="stratalog backup prune /mnt/backups --retain 30")
@@ -215,7 +215,7 @@ def _restore_all(
     )
     for name in unreadable:
         note(f"{name} has no state of that time, since a version was redacted: restore it with --name at another time")
-    fail_for_damage(failures, "damaged", more, is_shown=not session.json)
+    fail_for_damage(failures, "damaged", more, json_names=True)
     if unreadable:
         raise Failed(FAILED)
 
@@ -231,6 +231,12 @@ def _restore_single(
     new_name: str | None,
 ) -> None:
     organisation, log = split_name(name)
+    if new_name is not None and new_name.startswith(f"{organisation}/"):
+        given = new_name.removeprefix(f"{organisation}/")
+        raise click.BadParameter(
+            f"{new_name!r} begins with the organisation; to restore as {organisation}/{given}, give --as {given}",
+            param_hint="'--as'",
+        )
     index = source.environment.index
     if time_ms is not None:
         index = CutIndex(source.environment, time_ms=time_ms)
@@ -257,7 +263,7 @@ def _restore_single(
     session.answer(
         plain, f"restored {name} of backup {manifest.id} as {organisation}/{made.name}: version {head.version}"
     )
-    fail_for_damage(failures, "damaged", manifest.more_failures, is_shown=not session.json)
+    fail_for_damage(failures, "damaged", manifest.more_failures, json_names=True)
 
 
 def _is_record(store: Store, organisation: str, name: str) -> bool:

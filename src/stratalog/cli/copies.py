@@ -82,7 +82,7 @@ def copy(session: Session, source: str, target: str) -> None:
     copied += f" of {counted(done.organisations, 'organisation')}"
     state = damage_text(done.failures, done.more_failures)
     session.answer(done, f"copied {shown_url(source)} to {shown_url(target)}: {copied}, {written}, {state}")
-    fail_for_damage(done.failures, "damaged", done.more_failures, is_shown=not session.json)
+    fail_for_damage(done.failures, "damaged", done.more_failures, json_names=True)
 
 
 def _print_report(session: Session, report: ReplayReport) -> None:

@@ -14,7 +14,7 @@ import click
 
 from stratalog.cli.output import counted, json_line, note
 from stratalog.cli.plugins import OWN_PLUGINS, plugin_command, plugin_names
-from stratalog.cli.session import CommandGroup, of_every_command
+from stratalog.cli.session import CommandGroup, Session, of_every_command
 from stratalog.errors import (
     Closed,
     Conflict,
@@ -104,15 +104,17 @@ def damage_text(parts: Sequence[DamagedPart], more: int = 0) -> str:
 
 
 def fail_for_damage(
-    parts: Sequence[DamagedPart], what: str, more: int = 0, *, is_shown: bool, json_names: bool = True
+    parts: Sequence[DamagedPart | Corrupt], what: str = "damaged", more: int = 0, *, json_names: bool = False
 ) -> None:
-    """Raise Failed if there are damaged parts. Before that, print some of them as notes if ``is_shown``.
+    """Raise Failed, with the exit code of damage, if there are damaged parts. Before that, print some of them as notes.
 
-    ``more`` is the number of damaged parts that are not in ``parts``. The result in JSON names parts if ``json_names``.
+    ``more`` is the number of damaged parts that are not in ``parts``. If ``json_names``, the result in JSON names the
+    parts, so a command with ``--json`` prints no notes.
     """
+    is_shown = not (json_names and click.get_current_context().ensure_object(Session).json)
     printed = parts[:DAMAGED_PARTS_PRINTED_MAX] if is_shown else ()
     for part in printed:
-        note(f"{what}: {part.what}: {part.reason}")
+        note(f"{what}: {part}" if isinstance(part, Corrupt) else f"{what}: {part.what}: {part.reason}")
     if is_shown and (unprinted := len(parts) - len(printed) + more):
         advice = f"; --json names at most {DAMAGED_PARTS_NAMED_MAX:,} parts" if json_names else ""
         note(f"{what}: {counted(unprinted, 'more part')}{advice}")
@@ -204,7 +206,7 @@ def _code(error: StratalogError) -> int:
 
 def _usage_text(error: click.UsageError) -> str:
     """Return the error's text. If a part of the command is missing or unknown, the text names the command's help."""
-    text = error.format_message()
+    text = " ".join(line.strip() for line in error.format_message().splitlines())  # click lists choices in lines
     is_about_syntax = isinstance(error, _SYNTAX_ERRORS) or type(error) is click.UsageError
     if not is_about_syntax or error.ctx is None:
         return text

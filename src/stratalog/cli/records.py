@@ -16,7 +16,8 @@ from stratalog.cli.output import dim, local_time, print_json, size_text
 from stratalog.cli.program import fail_for_damage
 from stratalog.cli.session import CommandGroup, Session, command, of_every_command
 from stratalog.clock import SystemClock, new_id
-from stratalog.errors import Corrupt, StratalogError
+from stratalog.codec import is_decimal
+from stratalog.errors import Corrupt, NotFound, StratalogError, VersionForgotten
 from stratalog.limits import BODY_PART_BYTES
 from stratalog.log.directory import RECORDS
 from stratalog.maintenance.checked_items import listed_ids
@@ -88,25 +89,26 @@ def put(
 
 @command("get", example="stratalog records get acme/report --at 2 --output report.pdf")
 @click.argument("record", metavar=NAME)
-@click.option("--at", type=int, metavar="VERSION", help="The version to read.  [default: the latest]")
+@click.option("--at", metavar="VERSION|TIME", help="The version to read.  [default: the latest]")
 @click.option(
     "--output", type=click.Path(dir_okay=False), metavar="FILE", help="The file to write.  [default: standard output]"
 )
-def get(session: Session, record: str, at: int | None, output: str | None) -> None:
+def get(session: Session, record: str, at: str | None, output: str | None) -> None:
     """Write the body of a version to a file or to standard output; with --json print it with its version."""
     handle, id = _open(session, record)
+    number = _version_of(handle, id, at)
     if output not in (None, "-"):
         # Without --at another writer may add versions meanwhile, so read the version that the answer describes.
-        version = handle.stat(id, at)
+        version = handle.stat(id, number)
         with output_file(output) as out:
             for part in handle.open(id, version.version):
                 out.write(part)
         session.answer(_plain(record, version), f"wrote {output}")
     elif session.json:
-        content = handle.get(id, at)
+        content = handle.get(id, number)
         print_json({**_plain(record, content.version), "body": content.body})
     else:
-        for part in handle.open(id, at):
+        for part in handle.open(id, number):
             standard_output().write(part)
 
 
@@ -121,7 +123,7 @@ def list_(session: Session, organisation: str, after: str) -> None:
     handle, damaged = session.open().records(organisation), list[MaintenanceFailure]()
     rows = ((_plain(name, version), [name, *_row(version)]) for name, version in _latest(handle, after, damaged))
     session.answer_list(rows, "no records", head=[["name", *HEAD]], right=[1], damaged=damaged)
-    fail_for_damage(damaged, "damaged", is_shown=True, json_names=False)
+    fail_for_damage(damaged)
 
 
 def _latest(handle: Records, after: str, damaged: list[MaintenanceFailure]) -> Iterator[tuple[str, RecordVersion]]:
@@ -191,6 +193,25 @@ def prune(session: Session, record: str, retain: int | None, before: str | None)
 def _open(session: Session, record: str) -> tuple[Records, str]:
     organisation, id = split_name(record)
     return session.open().records(organisation), id
+
+
+def _version_of(handle: Records, id: str, text: str | None) -> int | None:
+    """Return the version with the number ``text``, or the newest version at the ISO time ``text``; None for None.
+
+    Raises NotFound for a time before version 1, VersionForgotten for a time before the oldest kept version, and
+    BadParameter for any other text.
+    """
+    if text is None or is_decimal(text):
+        return None if text is None else int(text)
+    time_ms = milliseconds(text, "a version or an ISO time")
+    oldest: RecordVersion | None = None
+    for oldest in handle.versions(id, reverse=True):
+        if oldest.created_ms <= time_ms:
+            return oldest.version
+    first = "" if oldest is None else local_time(oldest.created_ms)
+    if oldest is None or oldest.version > 1:
+        raise VersionForgotten("the version at that time is forgotten", record=id, time=text, first=first)
+    raise NotFound("there was no version at that time", record=id, time=text, first=first)
 
 
 def _plain(name: str, version: RecordVersion) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def list_(session: Session, organisation: str | None, named: str | None) -> None
     nothing = "no documents or logs; to create a document: stratalog create acme/budget"
     head = [["name", "kind", "version", "changed"]]
     session.answer_list(_rows(store, names, fail), nothing, head=head, right=[2], damaged=damaged)
-    fail_for_damage(damaged, "damaged", is_shown=True, json_names=False)
+    fail_for_damage(damaged)
 
 
 def _names(store: Store, organisations: Iterable[str], fail: Fail) -> Iterator[tuple[str, str]]:

@@ -36,7 +36,7 @@ def usage(session: Session, organisation: str | None, measure: bool) -> None:
     measured = [(name, _measured(store, name, measure)) for name in names]
     pairs = ((_plain(name, measurement), _row(name, measurement)) for name, measurement in measured)
     session.answer_list(pairs, "no organisations", head=[HEAD], right=[2, 3, 4, 5, 6], damaged=damaged)
-    fail_for_damage(damaged, "damaged", is_shown=True, json_names=False)
+    fail_for_damage(damaged)
 
 
 def _measured(store: Store, organisation: str, measure: bool) -> Measurement | None:

@@ -203,10 +203,10 @@ class Document:
         return self._commit(MutationBatch(batch, self.rules.mutators, author=author, approve=approve))
 
     def collect_clients(self, clients: Sequence[str], groups: Sequence[str] = ()) -> Entry:
-        """Forget clients, in one entry. Leave a tombstone for each of ``groups``: its late mutations have no effect.
+        """Forget clients, in one entry. Leave a collected marker for each of ``groups``: late mutations have no effect.
 
-        A client whose group is not in ``groups`` leaves no tombstone: its first mutation, if sent again, is applied
-        again. Raises Invalid, LimitExceeded, NotFound, ContentionError, Unavailable, OutcomeUnknown.
+        The first mutation of a client whose group is not in ``groups``, if sent again, is applied again.
+        Raises Invalid, LimitExceeded, NotFound, ContentionError, Unavailable, OutcomeUnknown.
         """
         expired = sorted({check_identity(group, "group") for group in groups})
         wanted = sorted({check_identity(client, "client") for client in clients})
@@ -223,9 +223,9 @@ class Document:
     ) -> int:
         """Forget the clients of groups that have committed nothing since ``before_ms``; return their number.
 
-        Each group leaves a tombstone: its late mutations have the outcome `collected`, and its clients begin anew in
-        another group. A client without a group is kept, and a weekly group whose queued pushes may wait. Reads the row
-        of every client in a group. ``stop`` is called before each entry, ``report`` after it with the number of its
+        Each group leaves a collected marker: its late mutations have the outcome `collected`, and its clients begin
+        anew in another group. A client without a group is kept, and a weekly group whose queued pushes may wait. Reads
+        the row of every client in a group. ``stop`` is called before each entry, ``report`` after it with its number of
         clients. ``dry_run`` only counts. Raises NotFound, ContentionError, Unavailable, and OutcomeUnknown: call again.
         """
         version = self.log.newest_version_at(before_ms)

@@ -1,10 +1,10 @@
 """The choice of clients to forget: clients that a caller names, and clients of groups that have long been idle.
 
-An idle group is forgotten as a whole and leaves a tombstone. Mutations of its clients that arrive later have no effect,
-so none is applied twice. The choice of idle clients leaves out each client of an active group, and each client without
-a group. A client without a group would leave no tombstone, so its first mutation would be applied again if the client
-sent it again. The choice also leaves out a weekly group until the state proves that no message of the group waits in a
-queue (`stratalog.protocol.weekly_groups`).
+An idle group is forgotten as a whole and leaves a collected marker. Mutations of its clients that arrive later have no
+effect, so none is applied twice. The choice of idle clients leaves out each client of an active group, and each client
+without a group. A client without a group would leave no collected marker, so its first mutation would be applied again
+if the client sent it again. The choice also leaves out a weekly group until the state proves that no message of the
+group waits in a queue (`stratalog.protocol.weekly_groups`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class IdleClients(msgspec.Struct, frozen=True):
 
 
 def collection_of_clients(state: State, clients: Sequence[str], groups: Sequence[str]) -> Event:
-    """Return the event that forgets ``clients``, each with its group in ``state``, and puts tombstones of ``groups``.
+    """Return the event that forgets ``clients``, each with its group in ``state``, and marks ``groups`` as collected.
 
     Commit the event only as the version directly after ``state``. An entry in between could bind one of the clients to
     a group, and the row of this client would then stay in the group.

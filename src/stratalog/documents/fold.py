@@ -129,7 +129,7 @@ class Fold:
             self._bind(client, group, owner, version)
 
     def _collect(self, data: list[Any], version: int) -> None:
-        """Remove the rows of collected clients, and write a tombstone for each group."""
+        """Remove the rows of collected clients, and write a collected marker for each group."""
         clients, groups = data
         for client, group in clients:
             # `client_slots` later writes the clients in ``_newest`` over the rows below, and would restore this client.

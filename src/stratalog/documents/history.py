@@ -140,7 +140,9 @@ def key_changes(
             raise
         # Only a later change of the key names a redacted change, so walk from the newest state.
         return (row for row in key_changes(log, values, state_at, key) if row.position <= at)
-    return _changes_down(log, values, state_at, key, abs(state.changed_in(key)), state.floor)
+    # An older state has the floor of its time, which may have risen since.
+    floor = state.floor if at is None else max(state.floor, log.floor())
+    return _changes_down(log, values, state_at, key, abs(state.changed_in(key)), floor)
 
 
 def _changes_down(

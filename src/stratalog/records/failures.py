@@ -145,7 +145,7 @@ def resolve_failures(environment: Environment, name: Name) -> None:
     while True:
         known = failure_item(environment, name)
         if known is None:
-            raise NotFound("the record has no failures", record=name.id)
+            raise NotFound("dead letter not found: the record has no failures", record=name.id)
         writes: list[Write] = [Delete(known.partition, known.sort, _unchanged(known))]
         if known.attributes["d"]:
             writes.append(Delete(dead_letters_partition(name.organisation), id_sort(name.id)))

@@ -319,8 +319,10 @@ class Records:
         """
         name = self._name(id)
         item = failure_item(self.environment, name)
-        if item is None or "n" not in item.attributes:
-            raise NotFound("the record's failures have no stored body", record=id)
+        if item is None:
+            raise NotFound("dead letter not found: the record has no failures", record=id)
+        if "n" not in item.attributes:
+            raise NotFound("the last failure of the record has no stored body", record=id)
         return stream_item(self.environment, name, item)
 
     def resolve_dead_letter(self, id: str) -> None:

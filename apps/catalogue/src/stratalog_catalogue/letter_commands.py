@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from stratalog.cli import Session, command, local_time, note, standard_output
+from stratalog.cli import Session, command, fail_for_damage, local_time, standard_output
 from stratalog.errors import Corrupt
 
 __all__ = ["dead_letters", "dismiss", "letter"]
@@ -25,10 +25,7 @@ def dead_letters(session: Session, organisation: str) -> None:
     letters = session.open().records(organisation).dead_letters(damaged=damaged.append)
     rows = ((made, [made.id, str(made.failures), local_time(made.last_ms), made.reason]) for made in letters)
     session.answer_list(rows, "no dead letters", right=[1], damaged=damaged)
-    for error in damaged[:-1]:
-        note(f"damaged: {error}")
-    if damaged:
-        raise damaged[-1]
+    fail_for_damage(damaged)
 
 
 @command("letter", example="stratalog catalogue letter acme source/books/new.json~0123456789abcdef > new.json")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from stratalog.cli import (
     command,
     confirm,
     dim,
+    fail_for_damage,
     local_time,
     note,
     of_every_command,
@@ -105,7 +106,7 @@ def list_(session: Session, organisation: str | None) -> None:
         for info in sheets.list(wanted, damaged=damaged.append)
     )
     session.answer_list(rows, "no sheets", head=[["sheet", "title", "version", "changed"]], damaged=damaged)
-    _fail_for_damage(damaged)
+    fail_for_damage(damaged)
 
 
 @command("rename", example="stratalog sheet rename acme/budget 'Budget 2027' --author ada")
@@ -322,18 +323,11 @@ def snapshot(session: Session, organisation: str | None) -> None:
     chosen = _chosen(sheets, organisation, damaged)
     saved = sum(sheets.snapshots_due(wanted, damaged=damaged.append) for wanted in chosen)
     session.answer({"kept": saved}, f"saved {saved} snapshots" if saved != 1 else "saved 1 snapshot")
-    _fail_for_damage(damaged)
+    fail_for_damage(damaged)
 
 
 def _chosen(sheets: Any, organisation: str | None, damaged: list[Corrupt]) -> Iterable[str]:
     return [organisation] if organisation else sheets.store.organisations(damaged=damaged.append)
-
-
-def _fail_for_damage(damaged: Sequence[Corrupt]) -> None:
-    for error in damaged[:-1]:
-        note(f"damaged: {error}")
-    if damaged:
-        raise damaged[-1]
 
 
 def _sheets(session: Session, *, create: bool = False) -> Any:

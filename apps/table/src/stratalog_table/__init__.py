@@ -49,7 +49,7 @@ command_parts         shared parts of the commands
 """
 
 from stratalog_table.columns import ValueColumn
-from stratalog_table.jobs import Job
+from stratalog_table.jobs import Job, JobTracker
 from stratalog_table.messages import TransactionFailure, TransactionRefused
 from stratalog_table.model import Column, File, FileReference, Held, NewFile, NewReference, Partition, Schema
 from stratalog_table.queries import Holding, TableView
@@ -66,6 +66,7 @@ __all__ = [
     "Held",
     "Holding",
     "Job",
+    "JobTracker",
     "NewFile",
     "NewReference",
     "Output",

@@ -70,10 +70,11 @@ class TableView:
     `holdings` and `in_range` do not order partitions by id: their docstrings state the order.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, name: str = "") -> None:
+        """Read the metadata. ``name`` is the document's name for the error. Raises NotFound for another document."""
         row = view.get(TABLE)
         if row is None:
-            raise NotFound("the document is not a table", version=view.version)
+            raise NotFound("the document is not a table", document=name, version=view.version)
         self.meta = msgspec.convert(row, Meta)
         """The row key, `meta.schema`, and the settings of the table."""
 

@@ -102,7 +102,7 @@ class Table:
 
     def at(self, version: int | None = None) -> TableView:
         """Return the table at a version, by default the newest. Raises NotFound, VersionForgotten."""
-        return TableView(self.document.at(version))
+        return TableView(self.document.at(version), f"{self.document.organisation}/{self.document.name}")
 
     @property
     def schema(self) -> Schema:
@@ -360,7 +360,7 @@ def open_table(store: Store, organisation: str, name: str, *, author: str = "") 
 
 def table_handle(store: Store, organisation: str, name: str, author: str = "") -> Table:
     """Return the handle of the log with this name, whether or not the log contains a table. Raises NotFound."""
-    return Table(store, Document(store.log(organisation, name), RULES), author)
+    return Table(store, Document(store.log(organisation, name, noun="table"), RULES), author)
 
 
 def plain(transaction: msgspec.Struct | None) -> Any:
