@@ -137,7 +137,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B554",
-        (Edit(PRUNE, "if repository.blobs.stat(manifest) is None:", "if not manifest:"),),
+        (Edit(PRUNE, "if self._repository.blobs.stat(manifest) is None:", "if not manifest:"),),
         (f"{RACES}::test_a_call_during_which_backups_are_pruned_succeeds_or_is_a_conflict",),
     ),
     Removal(
