@@ -19,8 +19,8 @@ from stratalog.backends.memory import MemoryBlobs
 from stratalog.backups import family
 from stratalog.backups.backup import back_up
 from stratalog.backups.format import HISTORY_ROW, PACKS
-from stratalog.backups.prune import ABANDONED_SECONDS, needed_keys, prune_backups
-from stratalog.backups.repository import COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
+from stratalog.backups.prune import needed_keys, prune_backups
+from stratalog.backups.repository import ABANDONED_SECONDS, COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
 from stratalog.backups.restore import restore_store
 from stratalog.backups.verification import verify_backup
 from stratalog.codec import sha256

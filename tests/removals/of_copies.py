@@ -27,6 +27,9 @@ FAMILY_COPY = "src/stratalog/maintenance/family_copy.py"
 DAMAGED_LISTS = "tests/cli/test_damaged_lists.py"
 DAMAGED_COPY = "tests/maintenance/test_damaged_copy.py"
 DAMAGED_KEYS = "tests/maintenance/test_damaged_sort_keys.py"
+WRONG_CLOCK = (
+    "test_a_restore_to_a_time_has_each_write_up_to_that_time_although_the_clock_of_a_backup_was_wrong"
+)
 PRUNE = "src/stratalog/backups/prune.py"
 RACES = "tests/backups/test_prune_races.py"
 RAISED = "                raise\n"
@@ -554,5 +557,41 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{COPYING}::test_a_log_deleted_while_the_stores_are_compared_ends_the_copy_with_a_conflict",),
+    ),
+    Removal(
+        "B2100",
+        (Edit(PRUNE, "    needed.add(keys[-retain:])\n", ""),),
+        (f"{BACKUPS}::test_a_prune_that_would_leave_a_damaged_backup_removes_nothing",),
+    ),
+    Removal(
+        "B2101",
+        (
+            Edit(
+                "src/stratalog/cli/backups.py",
+                "            if chosen is not None and manifest.started_ms > chosen.started_ms:\n",
+                "            if False:\n",
+            ),
+        ),
+        (f"{CLI_BACKUPS}::{WRONG_CLOCK}",),
+    ),
+    Removal(
+        "B2102",
+        (Edit(REPOSITORY, "if stat.key == key or stat.modified_ms < oldest_ms:", "if stat.key:"),),
+        (f"{RACES}::test_a_resumed_backup_during_which_another_resumes_and_finishes_is_intact_or_a_conflict",),
+    ),
+    Removal(
+        "B2102",
+        (Edit("src/stratalog/backups/backup.py", "            if self._resumed and self._repository.blobs.stat", "            if self._repository.manifests and None and self._repository.blobs.stat"),),
+        (f"{RACES}::test_a_resumed_backup_during_which_another_resumes_and_finishes_is_intact_or_a_conflict",),
+    ),
+    Removal(
+        "B2102",
+        (Edit(REPOSITORY, "stat.key == key or stat.modified_ms < oldest_ms", "stat.key == key"),),
+        (f"{RACES}::test_progress_that_no_backup_has_saved_again_for_a_week_is_dropped_by_the_next_backup",),
+    ),
+    Removal(
+        "B2103",
+        (Edit(REPOSITORY, "if manifest.base == base else []", ""),),
+        (f"{RACES}::test_a_killed_backup_does_not_bring_back_older_versions_than_the_newest_backup_has",),
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, PACKS, decode_row, listed_packs
-from stratalog.backups.repository import COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
+from stratalog.backups.repository import ABANDONED_SECONDS, COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
 from stratalog.codec import sha256
 from stratalog.errors import Conflict, Corrupt, Invalid, NotFound
 from stratalog.log.bodies import BodyRef, blob_addresses
@@ -17,10 +17,8 @@ from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import Root
 from stratalog.tree.reach import addresses
 
-__all__ = ["ABANDONED_SECONDS", "Pruned", "needed_keys", "prune_backups"]
+__all__ = ["Pruned", "needed_keys", "prune_backups"]
 
-# A younger object that no manifest needs may belong to a backup in progress.
-ABANDONED_SECONDS = 7 * 86_400
 REMEMBERED_BYTES = 16
 
 
