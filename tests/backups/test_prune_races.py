@@ -31,7 +31,7 @@ Call = Callable[[stratalog.Store, BackupRepository], object]
 
 
 class Interrupted(BlobsWrapper):
-    """Calls ``interrupt`` once, before read number ``position``, counted from 0. A read is a `get` or a `list`."""
+    """Calls ``interrupt`` once, before call number ``position``, counted from 0. A call is a `get`, `list` or `put`."""
 
     def __init__(self, backups: Backups, position: int, interrupt: Callable[[], object]) -> None:
         super().__init__(backups.blobs)
@@ -45,6 +45,10 @@ class Interrupted(BlobsWrapper):
     def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         self._count()
         return super().list(prefix, after=after, damaged=damaged)
+
+    def put(self, key: str, body: bytes) -> None:
+        self._count()
+        super().put(key, body)
 
     def _count(self) -> None:
         if self.left == 0:
@@ -189,9 +193,9 @@ def test_a_resumed_backup_during_which_another_resumes_and_finishes_is_intact_or
         clock, chance = ManualClock(), Random(3)
         store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
         backups.make(store)
-        grow(store, chance, 20)
+        grow(store, chance, 60)
         with pytest.raises(Killed):
-            back_up(store, backups.repository(), Dying(clock, rows=8), workers=0)
+            back_up(store, backups.repository(), Dying(clock, rows=60), workers=0)
         clock.sleep(ABANDONED_SECONDS + 1)
 
         def finish_and_prune(

@@ -27,9 +27,7 @@ FAMILY_COPY = "src/stratalog/maintenance/family_copy.py"
 DAMAGED_LISTS = "tests/cli/test_damaged_lists.py"
 DAMAGED_COPY = "tests/maintenance/test_damaged_copy.py"
 DAMAGED_KEYS = "tests/maintenance/test_damaged_sort_keys.py"
-WRONG_CLOCK = (
-    "test_a_restore_to_a_time_has_each_write_up_to_that_time_although_the_clock_of_a_backup_was_wrong"
-)
+WRONG_CLOCK = "test_a_restore_to_a_time_has_each_write_up_to_that_time_although_the_clock_of_a_backup_was_wrong"
 PRUNE = "src/stratalog/backups/prune.py"
 RACES = "tests/backups/test_prune_races.py"
 RAISED = "                raise\n"
@@ -581,7 +579,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B2102",
-        (Edit("src/stratalog/backups/backup.py", "            if self._resumed and self._repository.blobs.stat", "            if self._repository.manifests and None and self._repository.blobs.stat"),),
+        (
+            Edit(
+                "src/stratalog/backups/backup.py",
+                "            if self._resumed and self._repository.blobs.stat",
+                "            if self._repository.manifests and None and self._repository.blobs.stat",
+            ),
+        ),
         (f"{RACES}::test_a_resumed_backup_during_which_another_resumes_and_finishes_is_intact_or_a_conflict",),
     ),
     Removal(

@@ -156,7 +156,7 @@ class _Backup:
         return BackupReport(manifest, written.count - self._before[0], written.size - self._before[1])
 
     def _begin(self) -> None:
-        """Save the progress for the first time. From then on no prune deletes an object of the base.
+        """Save the progress for the first time, and read nothing before. From then on no prune deletes what it needs.
 
         Raises Conflict if the base, or the progress that this backup resumes, was removed before: a prune that listed
         the saved progress before this call may have deleted objects of it.

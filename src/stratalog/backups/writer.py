@@ -201,8 +201,9 @@ class BackupWriter:
 
     def flush(self) -> Root:
         """Write the rows that were put, and return the root of the catalogue with them."""
-        self.root = update(self.repository.chunks, self.root, self._patch)
-        self._patch = {}
+        if self._patch:
+            self.root = update(self.repository.chunks, self.root, self._patch)
+            self._patch = {}
         return self.root
 
     def drop(self, is_dropped: Callable[[str], bool]) -> None:
