@@ -112,7 +112,7 @@ class _Backup:
     def __init__(
         self, store: Store, catalogue: BackupWriter, newest: str, resumed: str, before: str, *, is_anew: bool
     ) -> None:
-        """``resumed`` is the key of the progress that this backup resumes, if any. The new id sorts after ``before``."""
+        """``resumed`` is the key of the progress that this backup resumes, if any. The id sorts after ``before``."""
         self._environment = store.environment
         self._index = store.environment.index
         self._catalogue = catalogue
