@@ -99,6 +99,7 @@ def back_up(
         failures,
         are_all=are_all,
         checks_blobs=checks_blobs,
+        newest=newest.root if newest else EMPTY,
     ) as catalogue:
         try:
             return _Backup(store, catalogue, newest_id, resumed, begun.id if begun else newest_id, is_anew=anew).run()
@@ -252,7 +253,17 @@ class _Backup:
         self._current.update(read.rows, read.retained)
         self._later_names.update(read.later_names)
         self._logs.update((record.prefix, record) for record in read.logs)
+        for record in read.logs:
+            self._check_length(record, read.rows)
         return read.deleted
+
+    def _check_length(self, record: NameRecord, rows: dict[str, bytes]) -> None:
+        """Note that a log lost its newest versions. A log that was restored under its name has another incarnation."""
+        key = f"{HISTORY_ROW}log/{name_partition(record.organisation, record.name)}"
+        if self._catalogue.is_shorter(key, rows[key]):
+            standing = read_name(self._catalogue.newest, record.organisation, record.name)
+            if standing is not None and standing.incarnation == record.incarnation:
+                self._catalogue.fail_shorter(f"{record.organisation}/{record.name}")
 
     def _retain_log(self, organisation: str, name: str, error: Corrupt, retained: set[str]) -> list[Item]:
         """Retain the base's rows of the family of a log without a readable name record. Add the owner to ``retained``.
