@@ -263,8 +263,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/backup.py",
-                "(None, None) if anew else (repository.newest(),",
-                "(repository.newest(),",
+                "    newest = None if anew else repository.newest()\n",
+                "    newest = repository.newest()\n",
             ),
         ),
         (f"{CLI_BACKUPS}::test_a_damaged_manifest_is_named_and_hides_no_other_backup_and_a_backup_is_made_anew",),
@@ -620,12 +620,12 @@ REMOVALS: tuple[Removal, ...] = (
                 "            pass\n",
             ),
         ),
-        (f"{DAMAGED_ITEMS}::{SHORTER}[log]",),
+        (f"{DAMAGED_ITEMS}::{SHORTER}",),
     ),
     Removal(
         "B2105",
         (Edit(BACKED_UP_RECORDS, "if self._catalogue.is_shorter(history_key, line.encode()):", "if False:"),),
-        (f"{DAMAGED_ITEMS}::{SHORTER}[record]",),
+        (f"{DAMAGED_ITEMS}::{SHORTER}",),
     ),
     Removal(
         "B2105",
