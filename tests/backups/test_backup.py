@@ -19,8 +19,8 @@ from stratalog.backends.memory import MemoryBlobs
 from stratalog.backups import family
 from stratalog.backups.backup import back_up
 from stratalog.backups.format import HISTORY_ROW, PACKS
-from stratalog.backups.prune import ABANDONED_SECONDS, needed_keys, prune_backups
-from stratalog.backups.repository import COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
+from stratalog.backups.prune import needed_keys, prune_backups
+from stratalog.backups.repository import ABANDONED_SECONDS, COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
 from stratalog.backups.restore import restore_store
 from stratalog.backups.verification import verify_backup
 from stratalog.codec import sha256
@@ -519,6 +519,29 @@ def test_pruning_leaves_the_remaining_backups_intact(memory: stratalog.Store) ->
         assert told(backups.view(manifest.id)) == what
         assert verify_backup(backups.repository(), manifest).findings == ()
     assert prune_backups(backups.repository(), 2).blobs == 0
+
+
+@pytest.mark.parametrize("folder", [MANIFESTS, f"{ROOT}/chunks"])
+@pytest.mark.parametrize("retain", [1, 2])
+def test_a_prune_that_would_leave_a_damaged_backup_removes_nothing(
+    memory: stratalog.Store, folder: str, retain: int
+) -> None:
+    backups = Backups(memory.environment.clock)
+    grow(memory, Random(5), 40)
+    backups.make(memory)
+    wanted, old = told(memory), {stat.key for stat in backups.blobs.list("")}
+    for step in range(2):
+        grow(memory, Random(step), 5)
+        backups.make(memory)
+    new = [stat.key for stat in backups.blobs.list(f"{folder}/") if stat.key not in old]
+    damage(backups.blobs, new[-1])
+    before = {stat.key for stat in backups.blobs.list("")}
+    memory.environment.clock.sleep(ABANDONED_SECONDS + 1)
+    with pytest.raises(Corrupt):
+        prune_backups(backups.repository(), retain)
+    assert {stat.key for stat in backups.blobs.list("")} == before
+    oldest = min(before & old, key=lambda key: (not key.startswith(MANIFESTS), key)).split("/")[2]
+    assert told(backups.view(oldest)) == wanted
 
 
 def test_a_verification_and_a_prune_report_the_sizes_of_their_objects(memory: stratalog.Store, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from stratalog.backups.backup import back_up
 from stratalog.backups.failures_of_log import failures_of_log
 from stratalog.backups.format import BackupFailure
 from stratalog.backups.records import RecordsBackup
+from stratalog.backups.restored_log import restore_log
 from stratalog.keys import (
     NAME_SORT,
     dead_letters_partition,
@@ -493,3 +494,30 @@ def test_a_hash_of_the_wrong_type_is_a_failure_and_the_rest_is_backed_up(memory:
     restored = backups.restored(backups.view())
     assert restored.records("acme").get("b").body == b"b"
     assert restored.log("acme", "b").head().version == 1
+
+
+@pytest.mark.parametrize("kind", ["log", "record"])
+def test_a_history_that_lost_its_newest_version_since_the_previous_backup_is_a_failure(
+    memory: stratalog.Store, kind: str
+) -> None:
+    backups, index = Backups(memory.environment.clock), memory.environment.index
+    log, records = memory.create_log("acme", "a"), memory.records("acme")
+    for count in range(3):
+        log.append(stratalog.Event("seen", count))
+        records.put("b", f"{count}".encode())
+    assert backups.make(memory).manifest.failures == ()
+    partition = entries_partition(log.record.prefix, 1) if kind == "log" else record_partition("acme", record_key("b"))
+    index.commit([Delete(partition, number(3))])
+    named = {"log": "acme/a", "record": "acme/b"}[kind]
+    assert [(failure.what, failure.code) for failure in backups.make(memory).manifest.failures] == [(named, "corrupt")]
+
+
+def test_a_log_that_was_restored_at_an_older_version_under_its_name_is_no_failure(memory: stratalog.Store) -> None:
+    backups, log = Backups(memory.environment.clock), memory.create_log("acme", "a")
+    for count in range(3):
+        log.append(stratalog.Event("seen", count))
+    backups.make(memory)
+    delete_log(log)
+    restore_log(backups.view_of(log.record.prefix, 2), "acme", "a", memory, "a")
+    assert memory.log("acme", "a").head().version == 2
+    assert backups.make(memory).manifest.failures == ()

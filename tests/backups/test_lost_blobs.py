@@ -252,9 +252,9 @@ def test_a_backup_that_resumes_names_the_lost_blobs_that_the_previous_backup_nam
     lose(store, key)
     assert named(backups, store) == [key]
     repository = backups.repository()
-    repository.note_unfinished(
-        msgspec.structs.replace(repository.manifest(), id=repository.new_id(1, repository.manifest().id), failures=())
-    )
+    base = repository.manifest()
+    unread = msgspec.structs.replace(base, id=repository.new_id(1, base.id), failures=(), base=base.id)
+    repository.note_unfinished(unread)
     assert named(backups, store) == [key]
 
 

@@ -10,14 +10,16 @@ import pytest
 
 import stratalog
 from stratalog.backups.backup import SAVE_SECONDS, back_up
-from stratalog.backups.prune import ABANDONED_SECONDS, prune_backups
-from stratalog.backups.repository import BackupRepository
+from stratalog.backups.prune import prune_backups
+from stratalog.backups.repository import ABANDONED_SECONDS, UNFINISHED, BackupRepository
 from stratalog.backups.restore import restore_store
 from stratalog.backups.verification import verify_backup
 from stratalog.backups.view import BackupIndex, store_over
 from stratalog.errors import Conflict
+from stratalog.keys import record_key, record_partition
 from stratalog.ports.blobs import BlobStat, Damaged, ignore
 from stratalog.ports.blobs_wrapper import BlobsWrapper
+from stratalog.ports.index import Delete
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
@@ -29,7 +31,7 @@ Call = Callable[[stratalog.Store, BackupRepository], object]
 
 
 class Interrupted(BlobsWrapper):
-    """Calls ``interrupt`` once, before read number ``position``, counted from 0. A read is a `get` or a `list`."""
+    """Calls ``interrupt`` once, before call number ``position``, counted from 0. A call is a `get`, `list` or `put`."""
 
     def __init__(self, backups: Backups, position: int, interrupt: Callable[[], object]) -> None:
         super().__init__(backups.blobs)
@@ -43,6 +45,10 @@ class Interrupted(BlobsWrapper):
     def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         self._count()
         return super().list(prefix, after=after, damaged=damaged)
+
+    def put(self, key: str, body: bytes) -> None:
+        self._count()
+        super().put(key, body)
 
     def _count(self) -> None:
         if self.left == 0:
@@ -178,6 +184,75 @@ def test_a_prune_keeps_the_objects_of_an_old_interrupted_backup_that_is_finished
         if blobs.left >= 0:
             break
     assert outcomes == {"pruned", "conflict"}
+
+
+def test_a_resumed_backup_during_which_another_resumes_and_finishes_is_intact_or_a_conflict() -> None:
+    """Both resume the same old progress. The store changes in between, so only one needs all its objects."""
+    outcomes = set[str]()
+    for position in range(10**6):
+        clock, chance = ManualClock(), Random(3)
+        store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
+        backups.make(store)
+        grow(store, chance, 60)
+        with pytest.raises(Killed):
+            back_up(store, backups.repository(), Dying(clock, rows=60), workers=0)
+        clock.sleep(ABANDONED_SECONDS + 1)
+
+        def finish_and_prune(
+            store: stratalog.Store = store, backups: Backups = backups, chance: Random = chance
+        ) -> None:
+            grow(store, chance, 20)
+            back_up(store, backups.repository(), workers=0)
+            prune_backups(backups.repository(), 2)
+
+        blobs = Interrupted(backups, position, finish_and_prune)
+        try:
+            back_up(store, BackupRepository(blobs, clock), workers=0)
+            outcomes.add("made")
+        except Conflict:
+            outcomes.add("conflict")
+        assert are_intact(backups), position
+        if blobs.left >= 0:
+            break
+    assert outcomes == {"made", "conflict"}
+
+
+def test_a_killed_backup_does_not_bring_back_older_versions_than_the_newest_backup_has() -> None:
+    """The killed backup began after the newest backup, and ended before that was published."""
+    clock = ManualClock()
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
+    store.records("acme").put("r", b"1")
+    backups.make(store)
+    store.records("acme").put("r", b"2")
+    killed = list[str]()
+
+    def kill_another(count: int) -> None:
+        if not killed:
+            clock.sleep(1)
+            with pytest.raises(Killed):
+                back_up(store, backups.repository(), Dying(clock, rows=0), workers=0)
+            killed.extend(stat.key for stat in backups.blobs.list(f"{UNFINISHED}/"))
+
+    back_up(store, backups.repository(), kill_another, workers=0)
+    assert killed
+    index, partition = store.environment.index, record_partition("acme", record_key("r"))
+    for item in list(index.query(partition)):
+        index.commit([Delete(partition, item.sort)])
+    assert [failure.what for failure in backups.make(store).manifest.failures] == ["acme/r"]
+    assert backups.view().records("acme").get("r").body == b"2"
+
+
+def test_progress_that_no_backup_has_saved_again_for_a_week_is_dropped_by_the_next_backup() -> None:
+    clock = ManualClock()
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
+    grow(store, Random(3), 20)
+    with pytest.raises(Killed):
+        back_up(store, backups.repository(), Dying(clock, rows=8), workers=0)
+    backups.make(store)
+    assert list(backups.blobs.list(f"{UNFINISHED}/"))
+    clock.sleep(ABANDONED_SECONDS + 1)
+    backups.make(store)
+    assert not list(backups.blobs.list(f"{UNFINISHED}/"))
 
 
 def are_intact(backups: Backups) -> bool:

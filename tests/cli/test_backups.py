@@ -15,6 +15,10 @@ from random import Random
 import pytest
 
 import stratalog
+from stratalog.backends.memory import MemoryBlobs
+from stratalog.backups.backup import back_up
+from stratalog.backups.repository import BackupRepository
+from stratalog.backups.view import BackupIndex, store_over
 from stratalog.cli import backups, program
 from stratalog.keys import ORGANISATIONS_PARTITION
 from stratalog.ports.index import Delete
@@ -92,6 +96,27 @@ def test_a_version_is_restored_beside_the_document(budget: Run) -> None:
     twice = budget("restore", "b", "--name", "acme/budget", "--as", "acme/x", code=2)
     assert "to restore as acme/x, give --as x" in twice.stderr
     budget("restore", "b", "--name", "acme/budget", "--version", "9", "--as", "x", code=3)
+
+
+@pytest.mark.parametrize("times_ms", [(1000, 2000, 3000), (1000, 9000, 3000, 4000), (1000, 10, 3000)])
+def test_a_restore_to_a_time_has_each_write_up_to_that_time_although_the_clock_of_a_backup_was_wrong(
+    times_ms: tuple[int, ...],
+) -> None:
+    """One entry is written before each backup. The backups begin at 1000, 2000 and so on by the clock of the store."""
+    entries, made = ManualClock(wall_ms=0), ManualClock(wall_ms=0)
+    store, repository = stratalog.open("memory:", clock=entries), BackupRepository(MemoryBlobs(made), made)
+    log = store.create_log("acme", "events")
+    for position, time_ms in enumerate(times_ms):
+        entries.sleep(0.5)
+        log.append(stratalog.Event("written", position))
+        entries.sleep(0.5)
+        made.set_wall(time_ms)
+        back_up(store, repository)
+    for time_ms in range(0, 1000 * len(times_ms) + 1, 250):
+        chosen = backups._chosen(repository, None, time_ms)
+        view = store_over(BackupIndex(repository, chosen.root), repository, chosen)
+        written = [entry.version for entry in log.read() if entry.created_ms <= time_ms]
+        assert view.log("acme", "events").head().version >= len(written), time_ms
 
 
 def test_a_restore_to_a_time_names_documents_whose_state_was_redacted_since(run: Run) -> None:

@@ -33,6 +33,7 @@ from stratalog.maintenance.store_copy import copy_store
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.ports.index import Delete, Item, Put
+from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
 from stratalog.tree.nodes import FORMAT, Inner, Leaf, chunk_of
 from tests.inline_store import open_inline
@@ -405,3 +406,36 @@ def test_a_copy_that_forgets_references_meanwhile_names_the_same_lost_blobs(monk
     for _ in range(2):
         failures = copy_store(source, target).failures
         assert {failure.key for failure in failures if " " in failure.what} == {stat.key for stat in lost}
+
+
+def test_a_copy_that_has_found_the_item_above_a_lost_chunk_reads_no_more_items(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The search for the item reads snapshots before entries, so it reads no body of an entry."""
+    monkeypatch.setattr(store_copy, "check_copy", lambda *args, **options: (0, 0))  # it reads the bodies too
+    source, target = (open_inline(settings=SETTINGS, clock=ManualClock()) for _ in range(2))
+    document, read = source.create("acme", "plan"), list[str]()
+    args = [{"key": f"cells/{count}", "value": "v" * 40} for count in range(5000)]
+    puts = [Mutation(client="ada", id=id, name="put", args=each) for id, each in enumerate(args, 1)]
+    for start in range(0, len(puts), 1000):
+        document.apply(puts[start : start + 1000])
+    document.snapshot()
+    top = document.chunks.top(document.state().roots.content)
+    assert isinstance(top, Inner)
+    middle = document.chunks.child(top, 0)
+    assert isinstance(middle, Inner), "no item refers to a child of this chunk"
+    key = f"{document.log.record.owner}/chunks/{middle.addresses[0].hex()}"
+    stat = source.environment.blobs.stat(key)
+    assert stat is not None
+    assert source.environment.blobs.delete(key, stat.stamp)
+    get_blob = target.environment.blobs.get
+
+    def get(key: str) -> bytes:
+        read.append(key)
+        return get_blob(key)
+
+    target.environment.blobs.get = get  # type: ignore[method-assign]
+    failures = copy_store(source, target).failures
+    assert key in {failure.key for failure in failures if " " in failure.what}
+    assert any("/chunks/" in key for key in read)
+    assert not any("/bodies/" in key for key in read)

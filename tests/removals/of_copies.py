@@ -27,6 +27,9 @@ FAMILY_COPY = "src/stratalog/maintenance/family_copy.py"
 DAMAGED_LISTS = "tests/cli/test_damaged_lists.py"
 DAMAGED_COPY = "tests/maintenance/test_damaged_copy.py"
 DAMAGED_KEYS = "tests/maintenance/test_damaged_sort_keys.py"
+DAMAGED_ITEMS = "tests/backups/test_damaged_items.py"
+SHORTER = "test_a_history_that_lost_its_newest_version_since_the_previous_backup_is_a_failure"
+WRONG_CLOCK = "test_a_restore_to_a_time_has_each_write_up_to_that_time_although_the_clock_of_a_backup_was_wrong"
 PRUNE = "src/stratalog/backups/prune.py"
 RACES = "tests/backups/test_prune_races.py"
 RAISED = "                raise\n"
@@ -137,7 +140,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B554",
-        (Edit(PRUNE, "if repository.blobs.stat(manifest) is None:", "if not manifest:"),),
+        (Edit(PRUNE, "if self._repository.blobs.stat(manifest) is None:", "if not manifest:"),),
         (f"{RACES}::test_a_call_during_which_backups_are_pruned_succeeds_or_is_a_conflict",),
     ),
     Removal(
@@ -260,8 +263,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/backups/backup.py",
-                "(None, None) if anew else (repository.newest(),",
-                "(repository.newest(),",
+                "    newest = None if anew else repository.newest()\n",
+                "    newest = repository.newest()\n",
             ),
         ),
         (f"{CLI_BACKUPS}::test_a_damaged_manifest_is_named_and_hides_no_other_backup_and_a_backup_is_made_anew",),
@@ -554,5 +557,85 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{COPYING}::test_a_log_deleted_while_the_stores_are_compared_ends_the_copy_with_a_conflict",),
+    ),
+    Removal(
+        "B2100",
+        (Edit(PRUNE, "    needed.add(keys[-retain:])\n", ""),),
+        (f"{BACKUPS}::test_a_prune_that_would_leave_a_damaged_backup_removes_nothing",),
+    ),
+    Removal(
+        "B2101",
+        (
+            Edit(
+                "src/stratalog/cli/backups.py",
+                "            if chosen is not None and manifest.started_ms > chosen.started_ms:\n",
+                "            if False:\n",
+            ),
+        ),
+        (f"{CLI_BACKUPS}::{WRONG_CLOCK}",),
+    ),
+    Removal(
+        "B2102",
+        (Edit(REPOSITORY, "if stat.key == key or stat.modified_ms < oldest_ms:", "if stat.key:"),),
+        (f"{RACES}::test_a_resumed_backup_during_which_another_resumes_and_finishes_is_intact_or_a_conflict",),
+    ),
+    Removal(
+        "B2102",
+        (
+            Edit(
+                "src/stratalog/backups/backup.py",
+                "            if self._resumed and self._repository.blobs.stat",
+                "            if self._repository.manifests and None and self._repository.blobs.stat",
+            ),
+        ),
+        (f"{RACES}::test_a_resumed_backup_during_which_another_resumes_and_finishes_is_intact_or_a_conflict",),
+    ),
+    Removal(
+        "B2102",
+        (Edit(REPOSITORY, "stat.key == key or stat.modified_ms < oldest_ms", "stat.key == key"),),
+        (f"{RACES}::test_progress_that_no_backup_has_saved_again_for_a_week_is_dropped_by_the_next_backup",),
+    ),
+    Removal(
+        "B2103",
+        (Edit(REPOSITORY, "if manifest.base == base else []", ""),),
+        (f"{RACES}::test_a_killed_backup_does_not_bring_back_older_versions_than_the_newest_backup_has",),
+    ),
+    Removal(
+        "B2104",
+        (
+            Edit(
+                "src/stratalog/maintenance/copied_references.py",
+                "            if not lost:\n                return\n",
+                "",
+            ),
+        ),
+        (f"{DAMAGED_COPY}::test_a_copy_that_has_found_the_item_above_a_lost_chunk_reads_no_more_items",),
+    ),
+    Removal(
+        "B2105",
+        (
+            Edit(
+                "src/stratalog/backups/backup.py",
+                "            self._check_length(record, read.rows)\n",
+                "            pass\n",
+            ),
+        ),
+        (f"{DAMAGED_ITEMS}::{SHORTER}",),
+    ),
+    Removal(
+        "B2105",
+        (Edit(BACKED_UP_RECORDS, "if self._catalogue.is_shorter(history_key, line.encode()):", "if False:"),),
+        (f"{DAMAGED_ITEMS}::{SHORTER}",),
+    ),
+    Removal(
+        "B2105",
+        (
+            Edit(
+                "src/stratalog/backups/backup.py",
+                "if standing is not None and standing.incarnation == record.incarnation:",
+                "if standing is not None:",
+            ),
+        ),
+        (f"{DAMAGED_ITEMS}::test_a_log_that_was_restored_at_an_older_version_under_its_name_is_no_failure",),
     ),
 )

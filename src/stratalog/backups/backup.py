@@ -76,12 +76,15 @@ def back_up(
     ``progress`` is called after each row or blob that was put, with 1. ``workers`` is the number of threads that copy
     blobs.
 
-    Raises Conflict if the base was pruned meanwhile, and Corrupt if the repository is damaged: there is no new backup.
+    Raises Conflict if the base was pruned meanwhile, or the interrupted backup was finished by another call as this
+    call began: call `back_up` again. Raises Corrupt if the repository is damaged: there is no new backup.
     After Unavailable or OutcomeUnknown the new backup may exist; call `back_up` again.
     """
-    newest, unfinished = (None, None) if anew else (repository.newest(), repository.unfinished())
+    newest = None if anew else repository.newest()
     newest_id = newest.id if newest else repository.newest_id()
-    begun = unfinished if unfinished and (newest is None or unfinished.id > newest.id) else newest
+    # Progress with an older base has older rows of what it did not reach than the newest backup has.
+    saved = None if anew else repository.unfinished(newest_id)
+    resumed, begun = saved or ("", newest)
     root = EMPTY if begun is None else begun.root
     report = progress or quiet
     # An interrupted backup has rows of its own base for the parts that it did not reach. So the base's failures count.
@@ -96,9 +99,10 @@ def back_up(
         failures,
         are_all=are_all,
         checks_blobs=checks_blobs,
+        newest=newest.root if newest else EMPTY,
     ) as catalogue:
         try:
-            return _Backup(store, catalogue, newest_id, is_anew=anew).run()
+            return _Backup(store, catalogue, newest_id, resumed, begun.id if begun else newest_id, is_anew=anew).run()
         except Corrupt:
             # A prune of the base deletes objects of the base, so a missing object may be no damage.
             repository.require_backup(newest_id)
@@ -106,7 +110,10 @@ def back_up(
 
 
 class _Backup:
-    def __init__(self, store: Store, catalogue: BackupWriter, newest: str, *, is_anew: bool) -> None:
+    def __init__(
+        self, store: Store, catalogue: BackupWriter, newest: str, resumed: str, before: str, *, is_anew: bool
+    ) -> None:
+        """``resumed`` is the key of the progress that this backup resumes, if any. The id sorts after ``before``."""
         self._environment = store.environment
         self._index = store.environment.index
         self._catalogue = catalogue
@@ -115,8 +122,11 @@ class _Backup:
         self._before = self._repository.objects.count, self._repository.objects.size
         self._families = FamilyBackup(store.environment, catalogue)
         self._started_ms = self._repository.clock.wall_ms()
-        self._id = self._repository.new_id(self._started_ms, newest)
+        self._id = self._repository.new_id(self._started_ms, before)
         self._saved = Observation(self._repository.clock)
+        self._resumed = resumed
+        self._progress = ""
+        """The key of the progress that this backup saved last."""
         self._logs: dict[str, NameRecord] = {}
         """The live logs, by prefix."""
         self._current: set[str] = set()
@@ -126,7 +136,7 @@ class _Backup:
         self._records = 0
 
     def run(self) -> BackupReport:
-        self._save()
+        self._begin()
         organisations = self._organisations()
         for organisation in organisations:
             self._read_logs(organisation)
@@ -142,9 +152,24 @@ class _Backup:
         self._catalogue.put_items(REJECTED_PARTITION, (listed.item for listed in rejected if listed.item is not None))
         self._catalogue.drop(self._is_of_a_gone_log)
         manifest = self._manifest(len(organisations), self._count_blobs(self._catalogue.root))
-        self._repository.publish(manifest)
+        self._repository.publish(manifest, self._progress)
         written = self._repository.objects
         return BackupReport(manifest, written.count - self._before[0], written.size - self._before[1])
+
+    def _begin(self) -> None:
+        """Save the progress for the first time, and read nothing before. From then on no prune deletes what it needs.
+
+        Raises Conflict if the base, or the progress that this backup resumes, was removed before: a prune that listed
+        the saved progress before this call may have deleted objects of it.
+        """
+        self._save()
+        try:
+            self._repository.require_backup(self._base)
+            if self._resumed and self._repository.blobs.stat(self._resumed) is None:
+                raise Conflict("another process finished the interrupted backup meanwhile; run the command again")
+        except Conflict:
+            self._repository.drop_progress(self._progress)
+            raise
 
     def _organisations(self) -> list[str]:
         """Return the store's organisations. It is a failure if one of the base has content and is not listed."""
@@ -228,7 +253,17 @@ class _Backup:
         self._current.update(read.rows, read.retained)
         self._later_names.update(read.later_names)
         self._logs.update((record.prefix, record) for record in read.logs)
+        for record in read.logs:
+            self._check_length(record, read.rows)
         return read.deleted
+
+    def _check_length(self, record: NameRecord, rows: dict[str, bytes]) -> None:
+        """Note that a log lost its newest versions. A log that was restored under its name has another incarnation."""
+        key = f"{HISTORY_ROW}log/{name_partition(record.organisation, record.name)}"
+        if self._catalogue.is_shorter(key, rows[key]):
+            standing = read_name(self._catalogue.newest, record.organisation, record.name)
+            if standing is not None and standing.incarnation == record.incarnation:
+                self._catalogue.fail_shorter(f"{record.organisation}/{record.name}")
 
     def _retain_log(self, organisation: str, name: str, error: Corrupt, retained: set[str]) -> list[Item]:
         """Retain the base's rows of the family of a log without a readable name record. Add the owner to ``retained``.
@@ -302,7 +337,7 @@ class _Backup:
         """Write the rows so far and save the progress, so that an interrupted backup resumes."""
         self._catalogue.flush()
         self._saved = Observation(self._repository.clock)
-        self._repository.note_unfinished(self._manifest(0, 0))
+        self._progress = self._repository.note_unfinished(self._manifest(0, 0), self._progress)
 
     def _manifest(self, organisations: int, blobs: int) -> BackupManifest:
         return BackupManifest(

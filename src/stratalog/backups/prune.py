@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from stratalog.backups.format import BLOBS_ROW, HISTORY_ROW, PACKS, decode_row, listed_packs
-from stratalog.backups.repository import COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
+from stratalog.backups.repository import ABANDONED_SECONDS, COPIES, MANIFESTS, ROOT, UNFINISHED, BackupRepository
 from stratalog.codec import sha256
 from stratalog.errors import Conflict, Corrupt, Invalid, NotFound
 from stratalog.log.bodies import BodyRef, blob_addresses
@@ -17,10 +17,8 @@ from stratalog.tree.lookup import scan
 from stratalog.tree.nodes import Root
 from stratalog.tree.reach import addresses
 
-__all__ = ["ABANDONED_SECONDS", "Pruned", "needed_keys", "prune_backups"]
+__all__ = ["Pruned", "needed_keys", "prune_backups"]
 
-# A younger object that no manifest needs may belong to a backup in progress.
-ABANDONED_SECONDS = 7 * 86_400
 REMEMBERED_BYTES = 16
 
 
@@ -43,19 +41,25 @@ def prune_backups(
     Objects younger than `ABANDONED_SECONDS` stay, because a backup may be in progress. ``progress`` is called after
     each removed object, in a dry run for each object that would be removed. The call may be repeated.
 
-    Raises Invalid for ``retain`` below 1. Raises Corrupt if a remaining backup is damaged, and Conflict if another
-    prune removes one or a backup saves its progress meanwhile: then only the old manifests are removed.
+    Raises Invalid for ``retain`` below 1. Raises Corrupt if the manifest, the catalogue or a pack list of a remaining
+    backup is damaged: then nothing is removed, since an older backup may be intact. Raises Conflict if another prune
+    removes a backup or a backup saves its progress meanwhile: then at most the old manifests are removed.
     """
     if retain < 1:
         raise Invalid("retain must be at least 1: the newest backup is never pruned", retain=retain)
     keys = [stat.key for stat in repository.blobs.list(f"{MANIFESTS}/")]
-    gone = keys[:-retain]
+    gone, needed = keys[:-retain], _Needed(repository)
+    # Read what remains before the removal: the removed backups may be the only intact ones.
+    needed.add(keys[-retain:])
     if not dry_run:
         for key in gone:
             repository.remove(key)
-    needed = _needed(repository, set(gone))
+    # List the manifests after the removal: a backup published meanwhile must keep its objects. List them after the
+    # saved progress: a backup publishes its manifest before it drops its progress, so one of them is listed.
+    listed = [stat.key for folder in (UNFINISHED, MANIFESTS) for stat in list(repository.blobs.list(f"{folder}/"))]
+    needed.add(key for key in listed if key not in gone)
     blobs = stored_bytes = 0
-    for stat in list(_removable(repository, needed)):
+    for stat in list(_removable(repository, needed.keys)):
         if dry_run or repository.blobs.delete(stat.key, stat.stamp):
             blobs, stored_bytes = blobs + 1, stored_bytes + stat.stored_bytes
             if progress:
@@ -79,23 +83,29 @@ def needed_keys(repository: BackupRepository, root: Root) -> Iterator[str]:
             yield from (f"{COPIES}/{owner}/{item.sort}" for item in repository.items(owner, slot.value))
 
 
-def _needed(repository: BackupRepository, gone: set[str]) -> set[bytes]:
-    """Return digests of the keys that the manifests, except those in ``gone``, and the interrupted backups need."""
-    # List the manifests after the removal of ``gone``: a backup published meanwhile must keep its objects. List them
-    # after the saved progress: a backup publishes its manifest before it drops its progress, so one of them is listed.
-    listed = [stat.key for folder in (UNFINISHED, MANIFESTS) for stat in list(repository.blobs.list(f"{folder}/"))]
-    needed = set[bytes]()
-    for manifest in listed:
-        if manifest in gone:
-            continue
-        try:
-            root = repository.read_manifest(manifest).root
-            needed.update(_remembered(key) for key in needed_keys(repository, root))
-        except (Corrupt, NotFound):
-            if repository.blobs.stat(manifest) is None:
-                raise Conflict("a backup was pruned or finished meanwhile; run the prune again", key=manifest) from None
-            raise
-    return needed
+class _Needed:
+    """Digests of the keys that manifests and interrupted backups need."""
+
+    def __init__(self, repository: BackupRepository) -> None:
+        self._repository = repository
+        self._read = set[str]()
+        self.keys = set[bytes]()
+
+    def add(self, manifests: Iterable[str]) -> None:
+        """Add what the manifests need, each of which is read once. Raises Corrupt, and Conflict if one is gone."""
+        for manifest in manifests:
+            if manifest in self._read:
+                continue
+            self._read.add(manifest)
+            try:
+                root = self._repository.read_manifest(manifest).root
+                self.keys.update(_remembered(key) for key in needed_keys(self._repository, root))
+            except (Corrupt, NotFound):
+                if self._repository.blobs.stat(manifest) is None:
+                    raise Conflict(
+                        "a backup was pruned or finished meanwhile; run the prune again", key=manifest
+                    ) from None
+                raise
 
 
 def _removable(repository: BackupRepository, needed: set[bytes]) -> Iterator[BlobStat]:

@@ -158,7 +158,10 @@ class RecordsBackup:
         if blobs is not None:
             self._catalogue.put(blobs_row, self._with_lost(owner, blobs, versions.bodies, self._failures.bodies(key)))
         self._catalogue.put(f"{ITEMS_ROW}{partition}", row)
-        self._catalogue.put(history_row(history, f"{escape(self._organisation)}/{key}"), line.encode())
+        history_key = history_row(history, f"{escape(self._organisation)}/{key}")
+        if self._catalogue.is_shorter(history_key, line.encode()):
+            self._catalogue.fail_shorter(f"{self._organisation}/{id}")
+        self._catalogue.put(history_key, line.encode())
         return versions.created_ms
 
     def _items(self, partition: str, latest: Item, complete: Mapping[str, Item]) -> Iterator[Item]:

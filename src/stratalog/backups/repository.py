@@ -34,13 +34,15 @@ from stratalog.ports.index import Item
 from stratalog.process_fork import close_in_child
 from stratalog.tree.chunks import Chunks
 
-__all__ = ["COPIES", "MANIFESTS", "ROOT", "UNFINISHED", "BackupRepository"]
+__all__ = ["ABANDONED_SECONDS", "COPIES", "MANIFESTS", "ROOT", "UNFINISHED", "BackupRepository"]
 
 ROOT = "!backup"
 COPIES = f"{ROOT}/blobs"
 MANIFESTS = f"{ROOT}/manifests"
 UNFINISHED = f"{ROOT}/unfinished"
 ID_CHARACTERS = 6
+# A younger object that no manifest needs may belong to a backup in progress. A backup saves its progress more often.
+ABANDONED_SECONDS = 7 * 86_400
 PACKS_HELD_MAX = 64
 
 
@@ -119,8 +121,8 @@ class BackupRepository:
             raise NotFound("this folder or bucket has no backup; to make one: stratalog backup TO")
         return manifests[0]
 
-    def publish(self, manifest: BackupManifest) -> None:
-        """Write a manifest, which makes the backup visible.
+    def publish(self, manifest: BackupManifest, progress: str = "") -> None:
+        """Write a manifest, which makes the backup visible. Then drop the backup's ``progress``, which is a key.
 
         Raises Conflict, and removes the manifest, if the base was pruned meanwhile: needed objects may be gone.
         """
@@ -131,8 +133,9 @@ class BackupRepository:
             self.require_backup(manifest.base)
         except Conflict:
             self.remove(key)
+            self.drop_progress(progress)
             raise
-        self._drop_unfinished()
+        self._drop_unfinished(progress)
 
     def require_backup(self, id: str) -> None:
         """Raise Conflict if the backup ``id`` was pruned. An empty ``id`` means that there is no backup to require."""
@@ -152,20 +155,38 @@ class BackupRepository:
             self.require_backup(id)
             raise
 
-    def note_unfinished(self, manifest: BackupManifest) -> None:
-        """Save the progress of an unfinished backup. The next backup resumes from it."""
-        self._drop_unfinished(but=self._put_json(UNFINISHED, manifest))
+    def note_unfinished(self, manifest: BackupManifest, before: str = "") -> str:
+        """Save the progress of an unfinished backup, from which the next backup resumes. Return its key.
 
-    def unfinished(self) -> BackupManifest | None:
-        """Return the saved progress of the last backup, or None.
-
-        That backup may be finished already, since some buckets cannot delete saved progress. Damaged progress is
-        ignored: only the progress is lost.
+        ``before`` is the key of the progress that the same backup saved before. Another backup may be in progress and
+        rely on its own saved progress, so this call drops no progress but ``before``.
         """
-        try:
-            return max(self._read_manifests(UNFINISHED), key=lambda manifest: manifest.id, default=None)
-        except Corrupt:
-            return None
+        key = self._put_json(UNFINISHED, manifest)
+        if before not in ("", key):
+            self.drop_progress(before)
+        return key
+
+    def unfinished(self, base: str) -> tuple[str, BackupManifest] | None:
+        """Return the newest saved progress of a backup with this base, and its key; or None.
+
+        Damaged progress is removed: only the progress is lost.
+        """
+        saved = list[tuple[str, BackupManifest]]()
+        for stat in list(self.blobs.list(f"{UNFINISHED}/")):
+            try:
+                manifest = self.read_manifest(stat.key)
+            except Corrupt:
+                self.drop_progress(stat.key)
+            except NotFound:
+                continue  # another process has just dropped this progress
+            else:
+                saved += [(stat.key, manifest)] if manifest.base == base else []
+        return max(saved, key=lambda each: each[1].id, default=None)
+
+    def drop_progress(self, key: str) -> None:
+        """Delete saved progress. A bucket without versioning refuses deletes; the remaining progress does no harm."""
+        with suppress(Unavailable):
+            self.remove(key)
 
     def newest(self) -> BackupManifest | None:
         """Return the manifest of the newest backup, or None."""
@@ -260,11 +281,12 @@ class BackupRepository:
         self.blobs.put(key, body)
         return key
 
-    def _drop_unfinished(self, but: str = "") -> None:
-        """Delete saved progress. A bucket without versioning refuses deletes; the remaining progress does no harm."""
+    def _drop_unfinished(self, key: str) -> None:
+        """Delete the progress ``key``, and all progress that no backup has saved again for `ABANDONED_SECONDS`."""
+        oldest_ms = self.clock.wall_ms() - ABANDONED_SECONDS * 1000
         with suppress(Unavailable):
             for stat in list(self.blobs.list(f"{UNFINISHED}/")):
-                if stat.key != but:
+                if stat.key == key or stat.modified_ms < oldest_ms:
                     self.blobs.delete(stat.key, stat.stamp)
 
     def remove(self, key: str) -> None:

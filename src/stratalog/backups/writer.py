@@ -27,13 +27,14 @@ from stratalog.log.bodies import BodyRef
 from stratalog.log.callbacks import Report
 from stratalog.log.listed_items import ListedItem
 from stratalog.maintenance.checked_items import list_checked
+from stratalog.maintenance.checkpoint import read_line
 from stratalog.maintenance.damage import item_key
 from stratalog.maintenance.mirror import missing
 from stratalog.ports.blobs import Blobs
 from stratalog.ports.blobs_wrapper import BlobsWrapper
 from stratalog.ports.index import Index, Item
 from stratalog.tree.lookup import scan
-from stratalog.tree.nodes import Root, Slot
+from stratalog.tree.nodes import EMPTY, Root, Slot
 from stratalog.tree.update import update
 
 __all__ = ["WORKERS", "BackupWriter", "packed"]
@@ -61,14 +62,17 @@ class BackupWriter:
         *,
         are_all: bool = True,
         checks_blobs: bool = False,
+        newest: Root = EMPTY,
     ) -> None:
         """``workers`` is the number of threads that copy blobs; 0 copies in the caller's thread.
 
         ``base_failures`` are the parts that the base could not read, and ``are_all`` whether these are all.
-        ``checks_blobs`` means that the blobs of unchanged items are listed too.
+        ``checks_blobs`` means that the blobs of unchanged items are listed too. ``newest`` is the catalogue of the
+        newest backup: an interrupted backup is a base too, but its failures are in no backup.
         """
         self.repository = repository
         self.base = BackupIndex(repository, base)
+        self.newest = BackupIndex(repository, newest)
         self.root = base
         self.failures: dict[str, BackupFailure] = {}
         """The failures by the part that could not be read. A part that was read several times has one failure."""
@@ -189,6 +193,22 @@ class BackupWriter:
         elif is_complete and not known.is_complete:
             self.failures[what] = msgspec.structs.replace(known, is_complete=True)
 
+    def is_shorter(self, key: str, line: bytes) -> bool:
+        """Return whether a history, by its row ``key`` and value ``line``, ends before the newest backup's version."""
+        standing = self.newest.row(key)
+        if standing is None or standing == line:
+            return False
+        ours, theirs = read_line(line.decode()), read_line(standing.decode())
+        return ours.origin == theirs.origin and ours.version < theirs.version
+
+    def fail_shorter(self, what: str) -> None:
+        """Note that a log or record ends before the version that the newest backup has.
+
+        The new backup has the shorter history: after a restore of an older backup, a store continues with it.
+        """
+        reason = "the newest versions that the last backup has are missing, as after a loss or a restore"
+        self.fail(what, Corrupt.code, reason)
+
     def list_sound(self, index: Index, partition: str, *, is_made_anew: bool = False) -> Iterator[ListedItem]:
         """Yield the items of a partition. A damaged item is None and a failure of the backup; its sort key is known.
 
@@ -201,8 +221,9 @@ class BackupWriter:
 
     def flush(self) -> Root:
         """Write the rows that were put, and return the root of the catalogue with them."""
-        self.root = update(self.repository.chunks, self.root, self._patch)
-        self._patch = {}
+        if self._patch:
+            self.root = update(self.repository.chunks, self.root, self._patch)
+            self._patch = {}
         return self.root
 
     def drop(self, is_dropped: Callable[[str], bool]) -> None:

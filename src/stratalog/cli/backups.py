@@ -275,11 +275,21 @@ def _is_record(store: Store, organisation: str, name: str) -> bool:
 
 
 def _chosen(repository: BackupRepository, id: str | None, time_ms: int | None) -> BackupManifest:
-    """Return the named backup, else the first that began after ``time_ms``, else the newest. Raises NotFound."""
+    """Return the named backup, else the first that began after ``time_ms``, else the newest. Raises NotFound.
+
+    A backup whose time is after the time of a later backup is not used: one of the two clocks was wrong, so the backup
+    may have begun before ``time_ms``, and lack writes of that time. Later backups have these writes.
+    """
     if id is None and time_ms is not None:
-        later = [manifest for manifest in repository.manifests() if manifest.started_ms > time_ms]
-        if later:
-            return later[0]
+        chosen: BackupManifest | None = None
+        for manifest in reversed(repository.manifests()):
+            if chosen is not None and manifest.started_ms > chosen.started_ms:
+                continue
+            if manifest.started_ms <= time_ms:
+                break
+            chosen = manifest
+        if chosen is not None:
+            return chosen
         newest = repository.manifest()
         note(f"no backup began after that time; using the newest, which began at {local_time(newest.started_ms)}")
         return newest

@@ -152,6 +152,8 @@ class CopiedReferences:
         marking = self._marks(self._nearer, mark, follows=True)
         for item in self._items():
             marking.mark_item(item)
+            if not lost:
+                return
 
     def _items(self) -> Iterator[Item]:
         """Yield the items of the source that may refer to blobs of the family."""
