@@ -185,7 +185,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B235",
-        (Edit(f"{SOURCES}folder.py", "path.resolve().is_relative_to(root)", "True"),),
+        (Edit(f"{SOURCES}folder_files.py", "path.resolve().is_relative_to(root)", "True"),),
         (f"{TESTS}test_letters.py::test_a_link_that_leads_out_of_the_folder_is_named_and_not_read",),
     ),
     Removal(
@@ -595,8 +595,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 FOLDER,
-                "_listed(Path(path.absolute().anchor), path.parent, path)",
-                "_listed(path.parent.resolve(), path.parent, path)",
+                "listed_file(Path(path.absolute().anchor), path.parent, path)",
+                "listed_file(path.parent.resolve(), path.parent, path)",
             ),
         ),
         (f"{TESTS}test_letters.py::test_a_named_file_may_be_a_link_to_another_folder",),
@@ -657,9 +657,9 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SOURCES}polls.py",
-                "        return now_ms - failed.last_ms >= _backoff_seconds(source, failed.failures) * 1000\n",
-                "        if now_ms - failed.last_ms < _backoff_seconds(source, failed.failures) * 1000:\n"
-                "            return False\n",
+                "        return is_interval_over(clock, failed.last_ms, _backoff_seconds(source, failed.failures) * 1000)",
+                "        if clock.wall_ms() - failed.last_ms < _backoff_seconds(source, failed.failures) * 1000:\n"
+                "            return False",
             ),
         ),
         (f"{TESTS}test_polls.py::test_a_poll_that_fails_after_a_checkpoint_resumes_after_a_back_off",),

@@ -92,6 +92,9 @@ def poll_folder(source: Source, checkpoint: Checkpoint, clock: Clock) -> Iterato
     changed = [file for file in listed if file in again or _has_changed(file, before.get(file.id))]
     changed_ids = {file.id for file in changed}
     unchanged = {file.id: _settled(file, before[file.id], looked_ms) for file in listed if file.id not in changed_ids}
+    # The files below a folder that cannot be listed are not missing.
+    hidden = tuple(f"{file.id}/" for file in listed if file.fault)
+    unchanged |= {id: entry for id, entry in before.items() if hidden and id.startswith(hidden)}
     if is_mirror(source):
         yield from _mirror(source, folder, listed, changed, checkpoint, unchanged, looked_ms)
         return
