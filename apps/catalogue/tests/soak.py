@@ -13,6 +13,7 @@ import argparse
 import os
 import random
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,13 +49,14 @@ def soak(records: int, processes: int, kills: int, seed: int, pause: float, fold
         for number in range(processes):
             _write_files(folder / f"s{number}", each)
             add_source(opened.records("acme"), _source(folder, number))
+    killed = 0
     with ExitStack() as running:
         workers = {number: _Worker(store, number, folder, running) for number in range(processes)}
         for position in range(kills):
             worker = workers[position % processes]
             worker.proceed(chance.randrange(1, events_min))
             time.sleep(chance.random() * pause)  # the process works, or waits for the answer to its next event
-            worker.kill()
+            killed += worker.kill() == -signal.SIGKILL
             workers[position % processes] = _Worker(store, worker.number, folder, running)
         for worker in workers.values():
             worker.finish()
@@ -62,7 +64,7 @@ def soak(records: int, processes: int, kills: int, seed: int, pause: float, fold
         for number in range(processes):
             _check(opened.records("acme"), number, each)
         assert list(opened.records("acme").dead_letters()) == []
-    return {"records": each * processes, "kills": kills}
+    return {"records": each * processes, "kills": killed}
 
 
 class _Worker:
@@ -89,10 +91,11 @@ class _Worker:
             self._answer()
         assert self._process.wait() == 0, self._report()
 
-    def kill(self) -> None:
-        """Kill the process, or do nothing if it has ended."""
+    def kill(self) -> int:
+        """Kill the process if it has not ended, and return its exit code."""
         with self._process:  # closes the pipes
             self._process.kill()
+        return self._process.returncode
 
     def _is_waiting(self) -> bool:
         """Wait for an event or the end of the process, and return whether it is an event."""

@@ -168,7 +168,7 @@ def test_a_rename_loses_no_record_that_an_earlier_poll_stores_after_the_last_pas
     assert any("b" in id for id in catalogue.ids("source/volumes/"))
 
 
-def test_a_poll_that_outlives_a_rename_moves_its_later_records_and_leaves_the_former_name_to_a_new_source(
+def test_a_poll_that_outlives_a_rename_moves_its_records_to_the_new_name(
     catalogue: Catalogue, settings: dict[str, Any]
 ) -> None:
     source = catalogue.add("books", **settings)
@@ -188,7 +188,7 @@ def test_a_poll_that_outlives_a_rename_moves_its_later_records_and_leaves_the_fo
     assert catalogue.poll("books").taken.new == 1
 
 
-def test_a_late_record_of_a_rename_does_not_replace_a_later_version_of_the_new_source(
+def test_a_record_that_comes_after_a_rename_replaces_no_later_version(
     catalogue: Catalogue, settings: dict[str, Any]
 ) -> None:
     source = catalogue.add("books", **settings)
