@@ -165,7 +165,8 @@ const stories = {
           const response = await route.fetch();
           await route.fulfill({ response, json: changed(await response.json()) });
         });
-      const row = { format: "rfc822", kind: "package", records: 1_234_567, versions: 2_345_678, bytes: 1023 * 1024 ** 2 };
+      const counts = { records: 1_234_567, versions: 2_345_678, bytes: 1023 * 1024 ** 2 };
+      const row = { format: "rfc822", kind: "package", ...counts };
       const long = { source: "the-longest-name-that-a-source-can-have0", works: 1, as_of_ms: 0, rows: [row] };
       await change("stats", (stats) => ({ ...stats, sources: [long, ...stats.sources] }));
       await change("work", (work) => ({ ...work, description: "x".repeat(500), subjects: ["y".repeat(200)] }));
