@@ -785,6 +785,11 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_deletions.py::test_a_file_whose_link_leads_to_no_file_now_is_named_and_not_deleted",),
     ),
     Removal(
+        "B2204",
+        (Edit(FOLDER, "(os.path.islink(path) and not os.path.exists(path))", "False"),),
+        (f"{TESTS}test_letters.py::test_a_named_link_that_leads_to_no_file_is_refused",),
+    ),
+    Removal(
         "B2205",
         (Edit(f"{SOURCES}folder_files.py", "    for error in errors:\n", "    for error in []:\n"),),
         (

@@ -24,6 +24,7 @@ from stratalog_catalogue.names import source_id
 from stratalog_catalogue.queries import differences, read_work
 from stratalog_catalogue.redrive import redrive
 from stratalog_catalogue.source_rename import rename_source
+from stratalog_catalogue.sources import Source
 from stratalog_catalogue.summary import read_stats
 
 __all__ = ["shell"]
@@ -366,6 +367,13 @@ def test_a_file_is_ingested_by_its_literal_name_and_deletes_no_other_record(cata
     assert catalogue.ids("source/scans/") == ["[ab]", "a"]
     with pytest.raises(Invalid, match="not a file"):
         list(poll_file(source, catalogue.folder))
+
+
+def test_a_named_link_that_leads_to_no_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nothing")
+    source = Source(name="s", adapter="folder", location=str(tmp_path), format="file")
+    with pytest.raises(Invalid, match="not a file"):
+        list(poll_file(source, tmp_path / "link"))
 
 
 def test_a_named_file_may_be_a_link_to_another_folder(catalogue: Catalogue, tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ def poll_file(source: Source, path: Path) -> Iterator[Step]:
     """
     # The caller names this file, so a link may lead anywhere. A poll of a folder reads no file outside the folder.
     file = listed_file(Path(path.absolute().anchor), path.parent, path)
-    if file is None:
+    if file is None or (os.path.islink(path) and not os.path.exists(path)):
         raise Invalid("not a file", path=path)
     is_state = source.complete and not is_mirror(source)
     known: dict[str, Remembered] = {}

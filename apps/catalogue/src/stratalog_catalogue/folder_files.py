@@ -53,12 +53,12 @@ def _unreadable_folders(folder: Path, pattern: str) -> Iterator[ListedFile]:
 
     Raises OSError if the folder itself cannot be listed.
     """
-    names = Path(pattern).parts[:-1]
-    fixed = list(takewhile(lambda name: name != "**", names))
+    names = Path(pattern).parts
+    fixed = list(takewhile(lambda name: name != "**", names[:-1]))
 
     def may_enter(parts: tuple[str, ...]) -> bool:
         fits = all(fnmatchcase(part, name) for part, name in zip(parts, fixed, strict=False))
-        return fits and (len(parts) <= len(fixed) or len(fixed) < len(names))
+        return fits and (len(parts) <= len(fixed) or "**" in names)
 
     errors: list[OSError] = []
     for path, subfolders, _ in os.walk(folder, onerror=errors.append):
