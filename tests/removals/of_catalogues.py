@@ -841,7 +841,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B2209",
-        (Edit(f"{TESTS}soak.py", "worker.proceed(chance.randrange(1, events_min))", "worker.finish()"),),
+        (Edit(f"{TESTS}soak.py", "worker.proceed(own.randrange(1, events_min))", "worker.finish()"),),
         (f"{TESTS}test_soak.py::test_records_survive_processes_that_are_killed",),
     ),
 )

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -49,17 +49,23 @@ def soak(records: int, processes: int, kills: int, seed: int, pause: float, fold
         for number in range(processes):
             _write_files(folder / f"s{number}", each)
             add_source(opened.records("acme"), _source(folder, number))
-    killed = 0
-    with ExitStack() as running:
-        workers = {number: _Worker(store, number, folder, running) for number in range(processes)}
-        for position in range(kills):
-            worker = workers[position % processes]
-            worker.proceed(chance.randrange(1, events_min))
-            time.sleep(chance.random() * pause)  # the process works, or waits for the answer to its next event
-            killed += worker.kill() == -signal.SIGKILL
-            workers[position % processes] = _Worker(store, worker.number, folder, running)
-        for worker in workers.values():
+    # The processes share the kills, and all of them run at once.
+    shares = [len(range(number, kills, processes)) for number in range(processes)]
+    seeds = [chance.getrandbits(32) for _ in range(processes)]
+
+    def run(number: int) -> int:
+        own, killed = random.Random(seeds[number]), 0
+        for _ in range(shares[number]):
+            with _Worker(store, number, folder) as worker:
+                worker.proceed(own.randrange(1, events_min))
+                time.sleep(own.random() * pause)  # the process works, or waits for the answer to its next event
+                killed += worker.kill() == -signal.SIGKILL
+        with _Worker(store, number, folder) as worker:
             worker.finish()
+        return killed
+
+    with ThreadPoolExecutor(processes) as pool:
+        killed = sum(pool.map(run, range(processes)))
     with stratalog.open(store) as opened:
         for number in range(processes):
             _check(opened.records("acme"), number, each)
@@ -70,14 +76,18 @@ def soak(records: int, processes: int, kills: int, seed: int, pause: float, fold
 class _Worker:
     """A process that polls one source and makes its works. It waits for the answer to each of its events."""
 
-    def __init__(self, store: str, number: int, folder: Path, running: ExitStack) -> None:
-        self.number = number
+    def __init__(self, store: str, number: int, folder: Path) -> None:
         self._errors = folder / f"errors-{number}"
         command = [sys.executable, "-m", "apps.catalogue.tests.soak", "--work", store, str(number)]
         with self._errors.open("ab") as errors:
             pipe = subprocess.PIPE
             self._process = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=errors)
-        running.callback(self.kill)
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     def proceed(self, events: int) -> None:
         """Wait for this many events, and answer each."""
