@@ -418,7 +418,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "apps/catalogue/src/stratalog_catalogue/redrive.py",
-                ".dead_letters(damaged=damaged.append)",
+                ".dead_letters(damaged=errors.append)",
                 ".dead_letters()",
             ),
         ),

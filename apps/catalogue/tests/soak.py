@@ -1,9 +1,10 @@
 """A soak test with kills: ``python -m apps.catalogue.tests.soak --records 1000000 --kills 40 --seed 7``.
 
-Each process polls its own source and makes the works of that source. The test kills processes at random times and
-restarts each immediately. Each source has files of records, and a last file that changes some records. At the end every
-record must have its bytes, versions and work, and there must be no dead letter. The exit code is 1 if a check fails, or
-if the test killed too few processes.
+Each process polls its own source and makes the works of that source. After each `EVENT_RECORDS` records it sends a byte
+and waits for the answer. After a random number of these events, the test answers, kills the process at a random moment
+before its next event, and starts it again. So the number of kills does not depend on the speed of the machine. Each
+source has files of records, and a last file that changes some records. At the end every record must have its bytes,
+versions and work, and there must be no dead letter. The exit code is 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -26,61 +29,117 @@ from stratalog import Records
 from stratalog_catalogue.polls import poll
 from stratalog_catalogue.sources import Source, add_source
 from stratalog_catalogue.workers import reconcile
-from tests.processes import kill_pause
 
 FILE_RECORDS = 5_000
 CHANGED_EVERY = 50
 START_NS = 1_700_000_000_000_000_000
-RESTARTS_MAX = 10_000
+EVENT_RECORDS = 500
 STOP_SECONDS_MAX = 24 * 3600
 
 
-def soak(records: int, processes: int, kills_min: int, seed: int, pause: float, folder: Path) -> dict[str, int]:
+def soak(records: int, processes: int, kills: int, seed: int, pause: float, folder: Path) -> dict[str, int]:
     """Run the soak test and return its counts. Raises AssertionError if a check fails."""
     chance = random.Random(seed)
     store = str(folder / "store")
     each = -(-records // processes)
+    # Each run scans all records of its source, so it has at least this many events.
+    events_min = each // EVENT_RECORDS
+    assert events_min > 1, f"each process needs at least {2 * EVENT_RECORDS} records"
     with stratalog.open(store) as opened:
         for number in range(processes):
             _write_files(folder / f"s{number}", each)
             add_source(opened.records("acme"), _source(folder, number))
-    running = {number: _start(store, number, folder) for number in range(processes)}
-    kills, ends = 0, time.monotonic() + STOP_SECONDS_MAX
-    try:
-        while running:
-            assert time.monotonic() < ends
-            time.sleep(chance.random() * 2 * kill_pause(pause, kills, kills_min))
-            for number, process in [*running.items()]:
-                if process.poll() is not None:
-                    assert process.returncode == 0, (folder / f"errors-{number}").read_text()[-4000:]
-                    del running[number]
-            # The rate of kills per process stays the same when other processes have ended. At a higher rate, each kill
-            # of the last process would come before its scan reaches the missing works.
-            if (number := chance.randrange(processes)) in running:
-                os.kill(running[number].pid, signal.SIGKILL)
-                running[number].wait()
-                kills += 1
-                assert kills < RESTARTS_MAX, "the processes make no progress"
-                running[number] = _start(store, number, folder)
-    finally:
-        for process in running.values():
-            process.kill()
-            process.wait()
+    # The processes share the kills, and all of them run at once.
+    shares = [len(range(number, kills, processes)) for number in range(processes)]
+    seeds = [chance.getrandbits(32) for _ in range(processes)]
+
+    def run(number: int) -> int:
+        own, killed = random.Random(seeds[number]), 0
+        for _ in range(shares[number]):
+            with _Worker(store, number, folder) as worker:
+                worker.proceed(own.randrange(1, events_min))
+                time.sleep(own.random() * pause)  # the process works, or waits for the answer to its next event
+                killed += worker.kill() == -signal.SIGKILL
+        with _Worker(store, number, folder) as worker:
+            worker.finish()
+        return killed
+
+    with ThreadPoolExecutor(processes) as pool:
+        killed = sum(pool.map(run, range(processes)))
     with stratalog.open(store) as opened:
         for number in range(processes):
             _check(opened.records("acme"), number, each)
         assert list(opened.records("acme").dead_letters()) == []
-    assert kills >= kills_min, f"only {kills} processes were killed; use a --pause below {pause} s"
-    return {"records": each * processes, "kills": kills}
+    return {"records": each * processes, "kills": killed}
+
+
+class _Worker:
+    """A process that polls one source and makes its works. It waits for the answer to each of its events."""
+
+    def __init__(self, store: str, number: int, folder: Path) -> None:
+        self._errors = folder / f"errors-{number}"
+        command = [sys.executable, "-m", "apps.catalogue.tests.soak", "--work", store, str(number)]
+        with self._errors.open("ab") as errors:
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=errors)
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def proceed(self, events: int) -> None:
+        """Wait for this many events, and answer each."""
+        for _ in range(events):
+            assert self._is_waiting(), self._report()
+            self._answer()
+
+    def finish(self) -> None:
+        """Answer all events until the process ends. Its exit code must be 0."""
+        while self._is_waiting():
+            self._answer()
+        assert self._process.wait() == 0, self._report()
+
+    def kill(self) -> int:
+        """Kill the process if it has not ended, and return its exit code."""
+        with self._process:  # closes the pipes
+            self._process.kill()
+        return self._process.returncode
+
+    def _is_waiting(self) -> bool:
+        """Wait for an event or the end of the process, and return whether it is an event."""
+        assert self._process.stdout is not None
+        assert select.select([self._process.stdout], [], [], STOP_SECONDS_MAX)[0], self._report()
+        return self._process.stdout.read(1) != b""
+
+    def _answer(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(b".")
+
+    def _report(self) -> str:
+        return self._errors.read_text()[-4000:]
+
+
+class _Events:
+    """Sends an event after each `EVENT_RECORDS` records, and waits for the answer."""
+
+    def __init__(self) -> None:
+        self._records = 0
+
+    def __call__(self, count: int) -> None:
+        before, self._records = self._records, self._records + count
+        if before // EVENT_RECORDS < self._records // EVENT_RECORDS:
+            os.write(sys.stdout.fileno(), b".")
+            assert os.read(sys.stdin.fileno(), 1), "the test has ended"
 
 
 def work(store: str, number: int) -> None:
     """Do the work of one process: poll its source, and make the works of the source."""
     with stratalog.open(store) as opened:
-        connect = _no_client
-        for outcome in poll(opened, "acme", connect, sources=[f"s{number}"]):
+        for outcome in poll(opened, "acme", _no_client, sources=[f"s{number}"], progress=_Events()):
             assert not outcome.reason, outcome.reason
-        assert not reconcile(opened, "acme", sources=[f"s{number}"]).failed
+        assert not reconcile(opened, "acme", sources=[f"s{number}"], progress=_Events()).failed
 
 
 def lines_of(first: int, stop: int, *, changed: bool = False) -> Iterator[bytes]:
@@ -130,12 +189,6 @@ def _check(records: Records, number: int, count: int) -> None:
         assert msgspec.json.decode(work_version.body)["title"] == f"Record {position}", record_id
 
 
-def _start(store: str, number: int, folder: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "apps.catalogue.tests.soak", "--work", store, str(number)]
-    with (folder / f"errors-{number}").open("ab") as errors:
-        return subprocess.Popen(command, stderr=errors)
-
-
 def _no_client() -> None:
     raise AssertionError("a folder needs no connection")
 
@@ -145,9 +198,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", nargs=2, default=None)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument("--kills", type=int, default=12, help="The minimum number of kills.")
+    parser.add_argument("--kills", type=int, default=12, help="The number of kills.")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--pause", type=float, default=10.0, help="Mean seconds between kills.")
+    parser.add_argument("--pause", type=float, default=10.0, help="Maximum seconds between an event and a kill.")
     options = parser.parse_args(arguments)
     if options.work:
         work(options.work[0], int(options.work[1]))

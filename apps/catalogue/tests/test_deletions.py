@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +139,69 @@ def test_a_file_that_was_removed_when_another_file_was_unreadable_is_deleted_lat
     scans.poll()
     assert versions(scans) == ({"b": 1} if repair == "a removal" else {"a": 2, "b": 1})
     assert scans.poll().taken.read == 0
+
+
+@pytest.mark.parametrize("target", ["away", "a"])
+def test_a_file_whose_link_leads_to_no_file_now_is_named_and_not_deleted(scans: Catalogue, target: str) -> None:
+    file = scans.folder / "scans" / "a"
+    file.unlink()
+    file.symlink_to(target)
+    for _ in range(2):
+        assert (scans.poll().taken.failed, versions(scans)) == (1, {"a": 1, "b": 1, "c": 1})
+    (letter,) = scans.records.dead_letters()
+    assert (letter.id, letter.reason) == ("source/scans/a", "a link leads to no file")
+
+
+@pytest.mark.parametrize("pattern", ["**/*", "sub/*", "s*/**/*.txt"])
+def test_the_files_of_a_folder_that_cannot_be_listed_are_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    catalogue = catalogue_in(tmp_path)
+    catalogue.add("scans", format="file", transformer="plain", pattern=pattern)
+    sub = catalogue.folder / "scans" / "sub"
+    sub.mkdir()
+    (sub / "a.txt").write_text("a")
+    assert catalogue.poll().taken.new == 1
+    with monkeypatch.context() as patch:
+        refuse_listing(patch, sub)
+        for _ in range(2):
+            taken = catalogue.poll().taken
+            assert (taken.failed, taken.deleted, versions(catalogue)) == (1, 0, {"sub/a.txt": 1})
+    (letter,) = catalogue.records.dead_letters()
+    assert (letter.id, "folder cannot be read" in letter.reason) == ("source/scans/sub", True)
+    assert [letter.resolved for letter in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert (versions(catalogue), catalogue.poll().taken.read) == ({"sub/a.txt": 1}, 0)
+
+
+def test_a_folder_that_the_pattern_does_not_enter_may_be_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = catalogue_in(tmp_path)
+    catalogue.add("scans", format="file", transformer="plain", pattern="*/*.txt")
+    closed = catalogue.folder / "scans" / "sub" / "closed"
+    closed.mkdir(parents=True)
+    (closed.parent / "a.txt").write_text("a")
+    refuse_listing(monkeypatch, closed)
+    taken = catalogue.poll().taken
+    assert (taken.new, taken.failed) == (1, 0)
+
+
+def test_a_source_whose_folder_cannot_be_listed_is_not_empty(scans: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scans.store.environment.clock, "sleep", lambda seconds: None)
+    refuse_listing(monkeypatch, scans.folder / "scans")
+    assert "cannot be read" in scans.poll().reason
+
+
+def refuse_listing(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Refuse the listing of a folder, as for a user without permission. The tests may run as root."""
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if Path(path) == folder:
+            raise PermissionError(errno.EACCES, "Permission denied", os.fspath(path))
+        return real(path)
+
+    patch.setattr(os, "scandir", scandir)
 
 
 def test_a_file_that_was_removed_when_the_folder_was_moved_is_deleted(scans: Catalogue) -> None:

@@ -25,6 +25,8 @@ STORIES = [
     "aWorkThatCannotBeReadShowsTheErrorAndItsVersions",
     "theCatalogueIsReadWithoutAMouse",
     "theStartPageCountsTheWorksOfEachSource",
+    "aCatalogueWithoutWorksSaysHowToBegin",
+    "longNamesLargeCountsAndLongWordsAreNotCutAtAnyWidth",
     "deadLettersBeyondTheLimitAreMentioned",
     "anAddressRestoresTheShownSearchAndWork",
     "aClickOnANameSearchesForTheName",

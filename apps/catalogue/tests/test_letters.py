@@ -12,7 +12,9 @@ import pytest
 import stratalog
 from apps.catalogue.tests.helpers import Catalogue
 from apps.catalogue.tests.test_commands import Shell, shell
-from stratalog import Invalid, LimitExceeded, Records
+from stratalog import Corrupt, Invalid, LimitExceeded, Records
+from stratalog.keys import dead_letters_partition, id_sort
+from stratalog.ports.index import Item, Put
 from stratalog.testing.clock import ManualClock
 from stratalog_catalogue import ingest, polls
 from stratalog_catalogue.folder import poll_file, read_file
@@ -22,6 +24,7 @@ from stratalog_catalogue.names import source_id
 from stratalog_catalogue.queries import differences, read_work
 from stratalog_catalogue.redrive import redrive
 from stratalog_catalogue.source_rename import rename_source
+from stratalog_catalogue.sources import Source
 from stratalog_catalogue.summary import read_stats
 
 __all__ = ["shell"]
@@ -333,9 +336,10 @@ def test_a_link_that_leads_out_of_the_folder_is_named_and_not_read(catalogue: Ca
     (catalogue.folder / "scans" / "outside").symlink_to(catalogue.folder / "secret")
     (catalogue.folder / "scans" / "nowhere").symlink_to("nothing")
     taken = catalogue.poll().taken
-    assert (taken.new, taken.failed, catalogue.ids("source/scans/")) == (2, 1, ["a", "inside"])
-    (letter,) = catalogue.records.dead_letters()
-    assert "leads out" in letter.reason
+    assert (taken.new, taken.failed, catalogue.ids("source/scans/")) == (2, 2, ["a", "inside"])
+    nowhere, outside = catalogue.records.dead_letters()
+    assert "leads to no file" in nowhere.reason
+    assert "leads out" in outside.reason
 
 
 def test_an_unexpected_error_of_an_adapter_does_not_stop_other_sources(
@@ -365,6 +369,13 @@ def test_a_file_is_ingested_by_its_literal_name_and_deletes_no_other_record(cata
         list(poll_file(source, catalogue.folder))
 
 
+def test_a_named_link_that_leads_to_no_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nothing")
+    source = Source(name="s", adapter="folder", location=str(tmp_path), format="file")
+    with pytest.raises(Invalid, match="not a file"):
+        list(poll_file(source, tmp_path / "link"))
+
+
 def test_a_named_file_may_be_a_link_to_another_folder(catalogue: Catalogue, tmp_path: Path) -> None:
     source = catalogue.add("scans", format="file", transformer="plain")
     (tmp_path / "elsewhere").mkdir()
@@ -390,3 +401,38 @@ def test_commands_show_and_dismiss_letters_and_pause_rename_and_remove_sources(s
     shell("remove", "acme/packages")
     assert (shell("sources", "acme"), shell("poll", "acme"), shell.code) == ([], [], 0)
     assert os.listdir(shell.folder / "in")
+
+
+def test_a_damaged_letter_stops_no_poll_scan_count_or_rename_of_another_source(tmp_path: Path) -> None:
+    with stratalog.open("memory:") as store:
+        catalogue = Catalogue(store, tmp_path)
+        catalogue.add("films", **LINES)
+        catalogue.add("scans", **{**LINES, "format": "file"})
+        catalogue.add("zines", **LINES)
+        catalogue.write(b"[", source="zines", name="a.jsonl")
+        catalogue.write(b"x", source="scans", name="a")
+        assert catalogue.poll("zines").taken.failed == 1
+        (letter,) = catalogue.records.dead_letters()
+        damaged = Item(dead_letters_partition("acme"), id_sort(letter.id), {"q": -1})
+        store.environment.index.commit([Put(damaged)])
+        assert (catalogue.poll("scans").taken.new, catalogue.scan().made) == (1, 1)
+        assert read_stats(catalogue.records).dead_letters == {"zines": 1}
+        assert rename_source(catalogue.records, "scans", "images").records == 1
+        with pytest.raises(Corrupt):
+            rename_source(catalogue.records, "zines", "papers")
+
+
+def test_a_redrive_names_each_damaged_letter(tmp_path: Path) -> None:
+    with stratalog.open("memory:") as store:
+        catalogue = Catalogue(store, tmp_path)
+        catalogue.add("lines", **LINES)
+        for name in "abc":
+            catalogue.write(b"[", source="lines", name=name)
+        catalogue.poll()
+        ids = [letter.id for letter in catalogue.records.dead_letters()]
+        for id in ids[1:]:
+            store.environment.index.commit([Put(Item(dead_letters_partition("acme"), id_sort(id), {"q": -1}))])
+        outcomes = redrive(store, "acme", catalogue.connect)
+        assert [next(outcomes).id, next(outcomes).id] == ids[:2]
+        with pytest.raises(Corrupt, match=ids[2]):
+            next(outcomes)

@@ -104,6 +104,22 @@ def test_the_back_off_ends_at_the_interval_of_the_source(catalogue: Catalogue, c
         clock.sleep(100)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_source_that_was_polled_by_a_clock_that_was_far_ahead_is_due(
+    catalogue: Catalogue, clock: ManualClock, fails: bool
+) -> None:
+    folder, away = catalogue.folder / "first", catalogue.folder / "away"
+    if fails:
+        folder.rename(away)
+    clock.set_wall(clock.wall_ms() + 10**12)
+    assert len(poll_due(catalogue)) == 2
+    clock.set_wall(clock.wall_ms() - 10**12)
+    if fails:
+        away.rename(folder)
+    assert [polled.source for polled in poll_due(catalogue)] == ["first", "second"]
+    assert poll_due(catalogue) == []
+
+
 @pytest.mark.parametrize(
     ("adapter", "time_ms", "complete", "is_remembered"),
     [

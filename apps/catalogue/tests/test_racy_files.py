@@ -76,6 +76,29 @@ def test_a_change_in_a_later_tick_is_read_after_a_change_within_a_tick(catalogue
     assert b"4" in books.body(id)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_is_replaced_by_a_file_with_an_older_time_is_read(catalogue: Catalogue, kind: str) -> None:
+    settings, id = KINDS[kind]
+    books = Folder(catalogue, **settings)
+    books.write('{"id": 7, "title": "first"}')
+    assert books.poll().new == 1
+    for days in (2, 1):
+        books.write(f'{{"id": 7, "title": "older {days}"}}', time_ns=TICK_NS - days * 86_400 * 10**9)
+        assert books.poll().new == 1
+        assert b"older %d" % days in books.body(id)
+    assert books.poll().read == 0
+
+
+def test_an_older_state_that_is_replaced_does_not_replace_the_newest_state(catalogue: Catalogue) -> None:
+    books = Folder(catalogue, complete=True)
+    for number, name in enumerate(("a.json", "b.json")):
+        books.write(f'{{"id": 7, "title": "{name}"}}', name, time_ns=TICK_NS + number * 10**9)
+    assert books.poll().new == 2
+    books.write('{"id": 7, "title": "an older state"}', "a.json", time_ns=TICK_NS - 10**9)
+    assert books.poll().read == 0
+    assert b"b.json" in books.body("7")
+
+
 def test_an_unchanged_file_is_hashed_only_until_its_tick_is_over(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

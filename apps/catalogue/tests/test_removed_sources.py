@@ -158,11 +158,50 @@ def test_a_rename_loses_no_record_that_an_earlier_poll_stores_after_the_last_pas
         assert slow.begun.wait(60)
 
         class Renaming(Records):
-            def dead_letters(self, *given: Any) -> Any:
+            def dead_letters(self, *given: Any, **named: Any) -> Any:
                 slow.moved.set()
                 polled.result(60)
-                return super().dead_letters(*given)
+                return super().dead_letters(*given, **named)
 
         rename_source(Renaming(catalogue.records.environment, "acme"), "books", "volumes")
     catalogue.poll("volumes")
     assert any("b" in id for id in catalogue.ids("source/volumes/"))
+
+
+def test_a_poll_that_outlives_a_rename_moves_its_records_to_the_new_name(
+    catalogue: Catalogue, settings: dict[str, Any]
+) -> None:
+    source = catalogue.add("books", **settings)
+    write(catalogue, "a")
+    renamed = []
+
+    def rename(_: int) -> None:
+        if not renamed:
+            renamed.append(rename_source(catalogue.records, "books", "volumes"))
+
+    polled = poll_source(catalogue.records, source, catalogue.connect, catalogue.store.environment.clock, rename)
+    assert (polled.taken.new, "source not found" in polled.reason) == (1, True)
+    (id,) = catalogue.ids("source/")
+    assert id.startswith("volumes/")
+    assert catalogue.poll("volumes").taken.new == 0
+    catalogue.add("books", **settings)
+    assert catalogue.poll("books").taken.new == 1
+
+
+def test_a_record_that_comes_after_a_rename_replaces_no_later_version(
+    catalogue: Catalogue, settings: dict[str, Any]
+) -> None:
+    source = catalogue.add("books", **settings)
+    write(catalogue, "a")
+    renamed = []
+
+    def rename(_: int) -> None:
+        if not renamed:
+            renamed.append(rename_source(catalogue.records, "books", "volumes"))
+            catalogue.write(b'{"id": "a", "title": "later"}', source="books", name="a", day=9)
+            catalogue.poll("volumes")
+
+    poll_source(catalogue.records, source, catalogue.connect, catalogue.store.environment.clock, rename)
+    (id,) = catalogue.ids("source/volumes/")
+    assert b"later" in catalogue.records.get(f"source/volumes/{id}").body
+    assert catalogue.ids("source/books/") == []

@@ -6,6 +6,7 @@ sources          settings of sources
 source_rename    renames a source and moves its records
 names            ids of a catalogue's records
 folder           the adapter of a folder
+folder_files     lists the files of a folder
 feed             the adapter of an HTTP feed
 deadline         the time limit of a request
 content_decoder  decodes compressed HTTP responses in bounded memory
@@ -25,6 +26,7 @@ reconciliation   synchronises works with their sources
 workers          scan a catalogue in one process or several
 summary          stores the counts and titles of a scan
 queries          search, versions, differences
+letters          lists dead letters, also if some are damaged
 redrive          retries dead letters
 migration        imports a versioned hybrid store
 metrics          writes counts in Prometheus's format

@@ -18,14 +18,14 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from stratalog import Invalid, Unavailable
 from stratalog.clock import Clock
+from stratalog_catalogue.folder_files import ListedFile, list_files, listed_file
 from stratalog_catalogue.limits import CATALOGUE_FILE_TICK_SECONDS_MAX
-from stratalog_catalogue.names import file_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, SplitRecord, Unreadable, split
 from stratalog_catalogue.sources import Source
 
@@ -87,11 +87,14 @@ def poll_folder(source: Source, checkpoint: Checkpoint, clock: Clock) -> Iterato
     looked_ms = clock.wall_ms()
     folder = Path(source.location)
     before: dict[str, Remembered] = checkpoint.get("files", {})
-    listed = _files(folder, source.pattern)
+    listed = list_files(folder, source.pattern)
     again = listed[-1:] if "again" in checkpoint and not is_mirror(source) else []
     changed = [file for file in listed if file in again or _has_changed(file, before.get(file.id))]
     changed_ids = {file.id for file in changed}
     unchanged = {file.id: _settled(file, before[file.id], looked_ms) for file in listed if file.id not in changed_ids}
+    # The files below a folder that cannot be listed are not missing.
+    hidden = tuple(f"{file.id}/" for file in listed if file.fault)
+    unchanged |= {id: entry for id, entry in before.items() if hidden and id.startswith(hidden)}
     if is_mirror(source):
         yield from _mirror(source, folder, listed, changed, checkpoint, unchanged, looked_ms)
         return
@@ -101,7 +104,7 @@ def poll_folder(source: Source, checkpoint: Checkpoint, clock: Clock) -> Iterato
     size = 1 if source.complete else FILES_PER_STEP
     for start in range(0, len(changed), size):
         batch = changed[start : start + size]
-        is_stale = source.complete and batch[-1].time_ms < newest
+        is_stale = source.complete and _is_older_state(batch[-1], before, newest)
         dated = batch if is_stale else [_dated(file, _last_ms(source, file, known)) for file in batch]
         known |= {file.id: _remembered(file, read, looked_ms) for file, read in zip(batch, dated, strict=True)}
         if is_stale:
@@ -117,8 +120,8 @@ def poll_folder(source: Source, checkpoint: Checkpoint, clock: Clock) -> Iterato
 def _mirror(
     source: Source,
     folder: Path,
-    listed: list[_File],
-    changed: list[_File],
+    listed: list[ListedFile],
+    changed: list[ListedFile],
     checkpoint: Checkpoint,
     unchanged: dict[str, Remembered],
     looked_ms: int,
@@ -154,14 +157,20 @@ def is_mirror(source: Source) -> bool:
     return source.complete and source.format == "file"
 
 
-def _has_changed(file: _File, entry: Remembered | None) -> bool:
+def _is_older_state(file: ListedFile, before: dict[str, Remembered], newest: int) -> bool:
+    """Return whether a file is a state before the newest state, and not a replacement of the newest state's file."""
+    entry = before.get(file.id)
+    return not file.fault and file.time_ms < newest and (entry is None or _given_ms(entry) < newest)
+
+
+def _has_changed(file: ListedFile, entry: Remembered | None) -> bool:
     """Return whether a file differs from its entry in the checkpoint, or has no entry."""
     if entry is None or entry[:2] != [file.time_ns, file.size]:
         return True
     return len(entry) > 3 and (not entry[3] or _hash(file) != entry[3])
 
 
-def _remembered(file: _File, dated: _File, looked_ms: int) -> Remembered:
+def _remembered(file: ListedFile, dated: ListedFile, looked_ms: int) -> Remembered:
     """Return the checkpoint's entry of a changed file. ``dated`` has the time of the file's records.
 
     This function hashes the file before the poll reads the file's records. So the next poll also detects a change
@@ -170,7 +179,7 @@ def _remembered(file: _File, dated: _File, looked_ms: int) -> Remembered:
     return _settled(file, [file.time_ns, file.size, dated.time_ms, None], looked_ms)
 
 
-def _settled(file: _File, entry: Remembered, looked_ms: int) -> Remembered:
+def _settled(file: ListedFile, entry: Remembered, looked_ms: int) -> Remembered:
     """Return the entry, with the file's hash only if a change after ``looked_ms`` may leave the time unchanged."""
     given_ms = _given_ms(entry)
     if looked_ms - file.time_ms <= CATALOGUE_FILE_TICK_SECONDS_MAX * 1000:
@@ -186,23 +195,23 @@ def _given_ms(entry: Remembered) -> int:
     return int(entry[2]) if len(entry) > 2 else int(entry[0]) // 1_000_000
 
 
-def _last_ms(source: Source, file: _File, known: dict[str, Remembered]) -> int:
+def _last_ms(source: Source, file: ListedFile, known: dict[str, Remembered]) -> int:
     """Return the time of the records that the changed file's records replace, or -1 if there are none."""
     if source.complete:  # each file replaces the records of all earlier files
         return max(map(_given_ms, known.values()), default=-1)
     return _last_ms_of(file, known)
 
 
-def _last_ms_of(file: _File, known: dict[str, Remembered]) -> int:
-    """Return the time of the records of a file's former content.
+def _last_ms_of(file: ListedFile, known: dict[str, Remembered]) -> int:
+    """Return the time of the records of a file's former content, or -1 if there are no such records.
 
-    Return -1 if there are no such records, or if the file's time went back.
+    A file may be replaced by a file with an older time. Its records are later all the same.
     """
     entry = known.get(file.id)
-    return -1 if entry is None or file.time_ns < entry[0] else _given_ms(entry)
+    return -1 if entry is None else _given_ms(entry)
 
 
-def _dated(file: _File, last_ms: int) -> _File:
+def _dated(file: ListedFile, last_ms: int) -> ListedFile:
     """Return the file with the time for its records, which is later than ``last_ms``.
 
     The file's own time may be in the same tick or millisecond as before the change. The store would then discard the
@@ -211,7 +220,7 @@ def _dated(file: _File, last_ms: int) -> _File:
     return file if file.time_ms > last_ms else file._replace(time_ns=(last_ms + 1) * 1_000_000)
 
 
-def _hash(file: _File) -> str:
+def _hash(file: ListedFile) -> str:
     """Return the hash of a file's bytes, or "" if the file cannot be read.
 
     A file with the hash "" always counts as changed.
@@ -234,7 +243,7 @@ def read_file(source: Source, id: str) -> Iterator[SplitRecord | Unreadable] | N
     Raises Unavailable if the folder cannot be read.
     """
     folder = Path(source.location)
-    file = next((file for file in _files(folder, source.pattern) if file.id == id), None)
+    file = next((file for file in list_files(folder, source.pattern) if file.id == id), None)
     if file is None:
         return None
     records = _records(source, folder, [file], {}, {"files": {}})
@@ -248,8 +257,8 @@ def poll_file(source: Source, path: Path) -> Iterator[Step]:
     the path.
     """
     # The caller names this file, so a link may lead anywhere. A poll of a folder reads no file outside the folder.
-    file = _listed(Path(path.absolute().anchor), path.parent, path)
-    if file is None:
+    file = listed_file(Path(path.absolute().anchor), path.parent, path)
+    if file is None or (os.path.islink(path) and not os.path.exists(path)):
         raise Invalid("not a file", path=path)
     is_state = source.complete and not is_mirror(source)
     known: dict[str, Remembered] = {}
@@ -263,50 +272,8 @@ def suffix_of(id: str) -> str:
     return Path(HASHED.sub("", id)).suffix
 
 
-class _File(NamedTuple):
-    """A listed file. Files are ordered by time."""
-
-    time_ns: int
-    size: int
-    id: str
-    path: Path
-    fault: str = ""
-    """The reason why the file cannot be read, or "" if the listing found no reason."""
-
-    @property
-    def time_ms(self) -> int:
-        """The time in milliseconds, rounded down."""
-        return self.time_ns // 1_000_000
-
-
-def _files(folder: Path, pattern: str) -> list[_File]:
-    try:
-        root = folder.resolve()
-        paths = list(folder.glob(pattern))
-        if not folder.is_dir():
-            raise Unavailable("the source's folder does not exist", folder=folder)
-    except (OSError, ValueError, NotImplementedError) as exc:
-        raise Unavailable("the source's folder cannot be read", folder=folder, reason=str(exc)) from exc
-    return sorted(file for path in paths if (file := _listed(root, folder, path)) is not None)
-
-
-def _listed(root: Path, folder: Path, path: Path) -> _File | None:
-    """Return a path as a listed file, or None if it is not a file or no longer exists."""
-    id = file_id(path.relative_to(folder).as_posix())
-    try:
-        if not path.is_file():
-            return None
-        stat = path.stat()
-        fault = "" if path.resolve().is_relative_to(root) else "a link leads out of the source's folder"
-        return _File(stat.st_mtime_ns, stat.st_size, id, path, fault)
-    except FileNotFoundError:
-        return None
-    except (OSError, RuntimeError) as exc:
-        return _File(0, 0, id, path, f"the file cannot be read: {exc}")
-
-
 def _records(
-    source: Source, folder: Path, batch: list[_File], known: dict[str, Remembered], following: Checkpoint
+    source: Source, folder: Path, batch: list[ListedFile], known: dict[str, Remembered], following: Checkpoint
 ) -> Iterator[SplitRecord | Unreadable]:
     for file in batch:
         time_ms = file.time_ms
@@ -331,7 +298,7 @@ def _records(
             yield Unreadable(id=file.id, reason=fault, document=True, file_time_ms=time_ms)
 
 
-def _split_file(source: Source, file: _File) -> Iterator[SplitRecord | Unreadable]:
+def _split_file(source: Source, file: ListedFile) -> Iterator[SplitRecord | Unreadable]:
     if source.format == "file":
         name = os.fsencode(file.path.name)
         metadata = {"name_hex": name.hex()} if name.decode(errors="replace").encode() != name else {}

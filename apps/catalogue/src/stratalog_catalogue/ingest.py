@@ -6,7 +6,6 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import suppress
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from stratalog.codec import sha256
 from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
 from stratalog_catalogue.encodings import UTF8
 from stratalog_catalogue.folder import Step
+from stratalog_catalogue.letters import letters_with
 from stratalog_catalogue.limits import (
     CATALOGUE_DELETIONS_UNASKED_MAX,
     CATALOGUE_ID_STORED_BYTES_MAX,
@@ -303,8 +303,7 @@ def _bodiless(records: Records, source: Source) -> set[str]:
 
     The ingest resolves such a letter when it stores the file.
     """
-    prefix = f"{SOURCES}{source.name}/"
-    letters = takewhile(lambda letter: letter.id.startswith(prefix), records.dead_letters(prefix))
+    letters = letters_with(records, f"{SOURCES}{source.name}/")
     return {letter.id for letter in letters if letter.size is None and not is_row_letter(letter)}
 
 

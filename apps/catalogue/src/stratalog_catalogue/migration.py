@@ -19,6 +19,7 @@ import msgspec
 from stratalog import DeadLetter, Invalid, NotFound, Records, Unavailable, VersionConflict
 from stratalog.extras import needs_extra
 from stratalog_catalogue.ingest import ROW, IngestFailure, fail, is_row_letter, resolve
+from stratalog_catalogue.letters import letters_with
 from stratalog_catalogue.names import MIGRATIONS, SOURCES, source_id
 from stratalog_catalogue.record_splitter import PIECE_BYTES, time_ms_of, value_at
 from stratalog_catalogue.source_rename import is_moved
@@ -86,8 +87,7 @@ def migrate(
 
 def _row_letters(records: Records, source: Source) -> Iterator[DeadLetter]:
     """Yield the dead letters of rows that could not be copied to a source. Only another migration can resolve them."""
-    prefix = f"{SOURCES}{source.name}/"
-    letters = takewhile(lambda letter: letter.id.startswith(prefix), records.dead_letters(prefix))
+    letters = letters_with(records, f"{SOURCES}{source.name}/")
     return (letter for letter in letters if is_row_letter(letter))
 
 

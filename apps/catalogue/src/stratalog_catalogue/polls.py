@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from stratalog import Corrupt, Invalid, NotFound, Records, Store, StratalogError, Unavailable, VersionConflict
-from stratalog.clock import Clock
+from stratalog.clock import Clock, is_interval_over
 from stratalog.limits import POINTER_BYTES_MAX
 from stratalog.retry import Retry, RetryPolicy
 from stratalog_catalogue.dry_run import preview
@@ -21,6 +21,7 @@ from stratalog_catalogue.ingest import IngestCounts, resolve, take
 from stratalog_catalogue.limits import CATALOGUE_POLL_TRIES_MAX, CATALOGUE_RETRY_AFTER_SECONDS_MAX
 from stratalog_catalogue.names import CHECKPOINTS, POLLS
 from stratalog_catalogue.oai import poll_oai
+from stratalog_catalogue.source_rename import move_late_records
 from stratalog_catalogue.sources import Source, read_source, source_names
 
 __all__ = [
@@ -106,7 +107,7 @@ def poll(
             continue
         if dry_run:
             yield preview_source(records, source, connect, progress, allow_deletions)
-        elif not due_only or _is_due(records, source, clock.wall_ms()):
+        elif not due_only or _is_due(records, source, clock):
             yield poll_source(records, source, connect, clock, progress, allow_deletions)
 
 
@@ -137,6 +138,8 @@ def poll_source(
             # poll ends here. If not, the removal, the rename or the next poll of the new location changes the
             # checkpoint's version, and this poll cannot save.
             if (reason := _reason_to_end(records, source)) is not None:
+                if counts.read:
+                    move_late_records(records, source.name)
                 return Polled(source=source.name, taken=counts, reason=reason)
             newest = checkpoint
             for step in _steps(source, checkpoint, connect, clock):
@@ -282,19 +285,19 @@ def _save_checkpoint(records: Records, source: Source, checkpoint: Checkpoint, n
     return stored.version
 
 
-def _is_due(records: Records, source: Source, now_ms: int) -> bool:
+def _is_due(records: Records, source: Source, clock: Clock) -> bool:
     """Return whether a source is due now.
 
     A source with a damaged checkpoint is due after its back-off, so that the poll reports the damage.
     """
     failed = records.failure(POLLS + source.name)
     if failed is not None:  # the failed poll may have stored a checkpoint, so ignore the time of the checkpoint
-        return now_ms - failed.last_ms >= _backoff_seconds(source, failed.failures) * 1000
+        return is_interval_over(clock, failed.last_ms, _backoff_seconds(source, failed.failures) * 1000)
     try:
         polled_ms = _checkpoint(records, source)[0].get("polled_ms", 0)
     except Corrupt:
         return True
-    return not isinstance(polled_ms, int) or now_ms - polled_ms >= source.every_seconds * 1000
+    return not isinstance(polled_ms, int) or is_interval_over(clock, polled_ms, source.every_seconds * 1000)
 
 
 def _backoff_seconds(source: Source, failures: int) -> float:

@@ -16,6 +16,7 @@ import msgspec
 
 from stratalog import LimitExceeded, NewBody, NotFound, Records, RecordVersion, StratalogError
 from stratalog_catalogue.ingest import IngestFailure, fail, failure_of, resolve
+from stratalog_catalogue.letters import ignore_damage
 from stratalog_catalogue.limits import CATALOGUE_RECORD_BYTES_MAX
 from stratalog_catalogue.model import encode_work
 from stratalog_catalogue.names import SOURCES, WORKS, parts_of
@@ -182,7 +183,7 @@ def _letters(records: Records, record_ids: Sequence[str]) -> set[str]:
     if not record_ids:
         return set()
     first, last = _work_of(record_ids[0]), _work_of(record_ids[-1])
-    between = takewhile(lambda letter: letter.id <= last, records.dead_letters(first))
+    between = takewhile(lambda letter: letter.id <= last, records.dead_letters(first, damaged=ignore_damage))
     dead = {letter.id for letter in between}
     return dead if records.failure(first) is None else dead | {first}
 

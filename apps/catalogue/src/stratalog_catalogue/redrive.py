@@ -21,6 +21,7 @@ from stratalog_catalogue.ingest import (
     take,
     take_record,
 )
+from stratalog_catalogue.letters import ignore_damage
 from stratalog_catalogue.names import SOURCES, WORKS, source_of_letter
 from stratalog_catalogue.polls import Connect, poll_source, read_state_again, reason_of
 from stratalog_catalogue.reconciliation import reconcile_records
@@ -46,13 +47,13 @@ class Redriven(msgspec.Struct, frozen=True):
 def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple[str, ...] = ()) -> Iterator[Redriven]:
     """Retry each dead letter of these sources, or of all sources, and yield each outcome.
 
-    The function skips letters of other programs in the organisation. It raises Corrupt for a damaged letter after the
-    retries of all others.
+    The function skips letters of other programs in the organisation. After the retries it yields each damaged letter
+    but the last, with its error as the reason, and raises Corrupt for the last.
     """
     records = store.records(organisation)
     polled: dict[str, str] = {}
-    damaged = list[Corrupt]()
-    for letter in list(records.dead_letters(damaged=damaged.append)):
+    errors = list[Corrupt]()
+    for letter in list(records.dead_letters(damaged=errors.append)):
         name = source_of_letter(letter.id)
         if name is None or (sources and name not in sources):
             continue
@@ -62,8 +63,10 @@ def redrive(store: Store, organisation: str, connect: Connect, *, sources: tuple
         except Exception as exc:  # noqa: BLE001 - an error of one letter must not stop the retries of other letters
             reason = reason_of(exc)
         yield Redriven(letter.id, not reason, reason)
-    if damaged:
-        raise damaged[0]
+    for error in errors[:-1]:
+        yield Redriven(str(error.details["sort"]), False, str(error))
+    if errors:
+        raise errors[-1]
 
 
 def _try(
@@ -170,7 +173,7 @@ def _poll_anew(store: Store, records: Records, source: Source, letter: DeadLette
     prefix = f"{SOURCES}{source.name}/"
     before = [
         other
-        for other in records.dead_letters()
+        for other in records.dead_letters(damaged=ignore_damage)
         if other.size is None and not is_row_letter(other) and (other.id.startswith(prefix) or other.id == letter.id)
     ]
     # A mirror keeps its checkpoint. Each poll of a mirror compares all files in any case, and without the checkpoint's

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
 
-from stratalog import Conflict, DeadLetter, Invalid, NotFound, Records, RecordVersion
+from stratalog import Conflict, Corrupt, DeadLetter, Invalid, NotFound, Records, RecordVersion
 from stratalog.limits import INTEGER_MAX
 from stratalog_catalogue.ingest import fail, failure_of, resolve
 from stratalog_catalogue.names import (
     CHECKPOINTS,
     MIGRATIONS,
+    SETTINGS,
     SOURCES,
     SUMMARIES,
     TITLES,
     WORKS,
     check_source,
 )
-from stratalog_catalogue.sources import Source, has_source, put_settings, read_source, remove_source
+from stratalog_catalogue.sources import Source, forget_checkpoint, has_source, put_settings, read_source, remove_source
 
-__all__ = ["RenameCounts", "is_moved", "rename_source"]
+__all__ = ["RenameCounts", "is_moved", "move_late_records", "rename_source"]
 
 _MOVED = "renamed/"
 _MOVED_MS = -INTEGER_MAX
@@ -77,6 +79,34 @@ def rename_source(
     return counts
 
 
+def move_late_records(records: Records, name: str) -> None:
+    """Move the records and dead letters that a poll of the source ``name`` stored after the end of a rename.
+
+    Do nothing if the source was not renamed, or if another source has the name by now. Raises the errors of a rename.
+    """
+    other = _name_after(records, name)
+    if other is None or not has_source(records, other):
+        return
+    while _move_records(records, name, other, lambda count: None):
+        pass
+    _move_letters(records, name, other)
+    if has_source(records, name):
+        # A new source has taken the name meanwhile, and some of its records may be moved. So it must read all again.
+        forget_checkpoint(records, name)
+
+
+def _name_after(records: Records, name: str) -> str | None:
+    """Return the name to which a source was renamed, or None if it was not. The deletion follows the last settings."""
+    newest, last = [*islice(records.versions(SETTINGS + name, reverse=True), 2), None, None][:2]
+    if newest is None or last is None or not newest.deleted:
+        return None
+    try:
+        settings = msgspec.json.decode(records.get(SETTINGS + name, last.version).body, type=Source)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return settings.renamed_to or None
+
+
 def _check_free(records: Records, source: Source, other: str) -> None:
     """Raise Conflict if another source or its records use the name, and Invalid if it is the source's own name."""
     if other == source.name:
@@ -118,17 +148,22 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
 def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
     """Copy the remaining versions of a record to another id, and return the number of copied versions.
 
-    Versions that an earlier rename moved to another source are not copied.
+    Versions that an earlier rename moved to another source are not copied. Nor is a version whose time is not later
+    than that of a version which the new source has read itself.
     """
     newest = _newest(records, target_id)
     latest, copied = (newest.version, _copied(newest, name)) if newest else (0, 0)
     count = 0
+    is_polled = newest is not None and not newest.deleted and not _is_copy(newest, name)
+    polled_ms = (newest.source_time_ms or 0) if newest is not None and is_polled else -INTEGER_MAX
     versions = list(records.versions(source_id))
     # An earlier rename has moved the versions before its deletion to another source already.
     done = max([copied, *(version.version for version in versions if is_moved(version))])
     for version in versions:
         # A redacted version has no body to copy. A deletion is not copied while the target record has no version.
         if version.version <= done or version.redacted or (version.deleted and not latest):
+            continue
+        if is_polled and (version.source_time_ms or 0) <= polled_ms:
             continue
         # Concurrent runs cannot interleave their copies: the expected version of the slower run is out of date.
         given: dict[str, Any] = {
@@ -190,10 +225,14 @@ def _move_migrations(records: Records, name: str, other: str) -> None:
 
 
 def _letters(records: Records, prefix: str) -> Iterator[DeadLetter]:
-    for letter in records.dead_letters(prefix):
-        if not letter.id.startswith(prefix):
-            return
-        yield letter
+    """Yield the dead letters whose ids begin with the prefix. Raises Corrupt for such a letter if it is damaged."""
+
+    def refuse(error: Corrupt) -> None:
+        if str(error.details["sort"]).startswith(prefix):
+            raise error
+
+    letters = records.dead_letters(prefix, damaged=refuse)
+    return takewhile(lambda letter: letter.id.startswith(prefix), letters)
 
 
 def _newest(records: Records, record_id: str) -> RecordVersion | None:

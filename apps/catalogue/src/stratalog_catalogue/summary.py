@@ -78,7 +78,17 @@ def read_stats(records: Records) -> Stats:
             summaries.append(msgspec.json.decode(records.get(SUMMARIES + source.name).body, type=Summary))
         except NotFound:
             missing.append(source.name)
-    return Stats(tuple(summaries), tuple(missing), *_letters(letter.id for letter in records.dead_letters()))
+    return Stats(tuple(summaries), tuple(missing), *_letters(_letter_ids(records)))
+
+
+def _letter_ids(records: Records) -> Iterator[str]:
+    """Yield the ids of all dead letters. The id of a damaged letter follows that of the next readable letter."""
+    damaged = list[str]()
+    for letter in records.dead_letters(damaged=lambda error: damaged.append(str(error.details["sort"]))):
+        yield letter.id
+        yield from damaged
+        damaged.clear()
+    yield from damaged
 
 
 def read_titles(records: Records, source: str) -> Iterator[tuple[str, str]]:
