@@ -378,4 +378,29 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{OF_SHEETS}::{MISSPELT}",),
     ),
+    Removal(
+        "B2700",
+        (
+            Edit(
+                "src/stratalog/server/connections.py",
+                "            self.cycle.default_headers = [*self.cycle.default_headers, CLOSING]\n",
+                "",
+            ),
+        ),
+        (
+            f"{OF_WEB_SERVER}::test_a_stopping_server_answers_the_running_request_and_says_that_it_closes_the_connection",
+            f"{OF_WEB_SERVER}::test_a_stopping_server_answers_a_complete_request_that_waits_unread",
+        ),
+    ),
+    Removal(
+        "B2701",
+        (
+            Edit(
+                "src/stratalog/server/connections.py",
+                "self.conn.their_state is h11.IDLE and self._connection.has_unread_bytes()",
+                "False",
+            ),
+        ),
+        (f"{OF_WEB_SERVER}::test_a_stopping_server_answers_a_complete_request_that_waits_unread",),
+    ),
 )
