@@ -403,4 +403,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (f"{OF_WEB_SERVER}::test_a_stopping_server_answers_a_complete_request_that_waits_unread",),
     ),
+    Removal(
+        "B2702",
+        (Edit("src/stratalog/server/web_server.py", "        self._listening.close()\n", ""),),
+        (f"{OF_WEB_SERVER}::test_a_stopping_server_refuses_new_connections_while_it_finishes_a_request",),
+    ),
+    Removal(
+        "B2703",
+        (Edit("src/stratalog/server/processes.py", "        self._listening.close()\n", ""),),
+        (
+            "tests/server/test_processes.py"
+            "::test_a_stopping_supervisor_closes_the_listening_socket_before_it_ends_the_processes",
+        ),
+    ),
 )

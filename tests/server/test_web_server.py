@@ -313,8 +313,22 @@ def test_a_request_that_a_stopping_server_cancels_is_answered_with_an_unknown_ou
     assert [record for record in caplog.records if record.exc_info] == []
 
 
+def test_a_stopping_server_refuses_new_connections_while_it_finishes_a_request() -> None:
+    with web_server() as running, connect(running.port) as caller:
+        put = b"PUT /v1/organisations/acme/records/x HTTP/1.1\r\n"
+        caller.sendall(put + HOST + b"Content-Length: 4\r\n\r\nha")
+        until(lambda: running.server._service.connections.connections.used == 1)
+        (connection,) = running.server.server_state.connections
+        running.server.should_exit = True
+        until(lambda: connection._is_stopping)  # type: ignore[union-attr]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", running.port), SECONDS_MAX)
+        caller.sendall(b"lf")
+        assert read_all(caller).startswith(b"HTTP/1.1 200 ")
+
+
 def stop_connections(server: WebServer, after: Callable[[], Any] = lambda: None) -> None:
-    """End all connections on the server's loop, as uvicorn does. The loop reads nothing until ``after`` has returned."""
+    """End all connections on the server's loop, as uvicorn does. The loop reads no bytes before ``after`` returns."""
     done = threading.Event()
 
     def stop() -> None:
