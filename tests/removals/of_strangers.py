@@ -390,7 +390,6 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         (
             f"{OF_WEB_SERVER}::test_a_stopping_server_answers_the_running_request_and_says_that_it_closes_the_connection",
-            f"{OF_WEB_SERVER}::test_a_stopping_server_answers_a_complete_request_that_waits_unread",
         ),
     ),
     Removal(
