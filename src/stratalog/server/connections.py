@@ -228,7 +228,8 @@ class HttpProtocol(H11Protocol):
             self._connection.head_began = None
         if self._is_stopping and not self.transport.is_closing():
             # The protocol is a `WebSocketProtocol` if these bytes asked for a WebSocket.
-            self.transport.get_protocol().shutdown()
+            protocol: Any = self.transport.get_protocol()
+            protocol.shutdown()
 
     def shutdown(self) -> None:
         """Close the connection after the running request, or after a request that waits unread."""
