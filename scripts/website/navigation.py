@@ -19,6 +19,7 @@ GUIDES = [
     "guides/maintenance",
     "guides/backup",
     "guides/verify",
+    "guides/operate",
     "guides/alarms",
     "guides/postgresql",
     "guides/aws",

@@ -14,6 +14,7 @@ REFUSED_HEAD = "test_a_websocket_handshake_with_a_head_that_only_http_accepts_is
 CANCELLED = "test_a_request_that_a_stopping_server_cancels_is_answered_with_an_unknown_outcome_and_no_traceback"
 QUERY_PARAMETERS = "src/stratalog/server/query_parameters.py"
 OF_QUERIES = "tests/server/test_query_parameters.py"
+OF_PROCESSES = "tests/server/test_processes.py"
 OF_SHEETS = "apps/sheet/tests/test_http.py"
 EVERY_PATH = "test_every_path_for_programs_refuses_an_undeclared_parameter_and_names_the_declared_ones"
 MISSPELT = "test_a_misspelt_field_or_parameter_of_a_request_is_refused_and_nothing_is_committed"
@@ -377,5 +378,39 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{OF_SHEETS}::{MISSPELT}",),
+    ),
+    Removal(
+        "B2700",
+        (
+            Edit(
+                "src/stratalog/server/connections.py",
+                "            self.cycle.default_headers = [*self.cycle.default_headers, CLOSING]\n",
+                "",
+            ),
+        ),
+        (
+            f"{OF_WEB_SERVER}::test_a_stopping_server_answers_the_running_request_and_says_that_it_closes_the_connection",
+        ),
+    ),
+    Removal(
+        "B2701",
+        (
+            Edit(
+                "src/stratalog/server/connections.py",
+                "self.conn.their_state is h11.IDLE and self._connection.has_unread_bytes()",
+                "False",
+            ),
+        ),
+        (f"{OF_WEB_SERVER}::test_a_stopping_server_answers_a_complete_request_that_waits_unread",),
+    ),
+    Removal(
+        "B2702",
+        (Edit("src/stratalog/server/web_server.py", "        self._listening.close()\n", ""),),
+        (f"{OF_WEB_SERVER}::test_a_stopping_server_refuses_new_connections_while_it_finishes_a_request",),
+    ),
+    Removal(
+        "B2703",
+        (Edit("src/stratalog/server/processes.py", "        self._listening.close()\n", ""),),
+        (f"{OF_PROCESSES}::test_a_stopping_supervisor_closes_the_listening_socket_before_it_ends_the_processes",),
     ),
 )

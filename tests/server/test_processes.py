@@ -5,6 +5,7 @@ The supervisor restarts a process that has ended. All processes end with their s
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -266,6 +267,30 @@ time.sleep(600)
         assert supervisor.run() == 0
     ending.join()
     assert "process 1 of the server takes no messages, and is killed" in caplog.text
+
+
+def test_a_stopping_supervisor_closes_the_listening_socket_before_it_ends_the_processes(tmp_path: Path) -> None:
+    """After its signal, the process closes its own descriptor of the socket, and tries to connect."""
+    outcome = tmp_path / "outcome"
+    program = (
+        "import pathlib, signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+        + MEMBER
+        + f"""
+listening = socket.socket(fileno=told["listening"])
+address = listening.getsockname()
+signal.sigwait([signal.SIGTERM])
+listening.close()
+pathlib.Path({str(outcome)!r}).write_text(str(socket.socket().connect_ex(address)))
+"""
+    )
+    started = threading.Event()
+    ending = threading.Thread(target=end_after, args=(started.is_set,))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        supervisor = Supervisor([sys.executable, "-c", program], 1, listening, SystemClock(), lambda ids: started.set())
+        ending.start()
+        assert supervisor.run() == 0
+    ending.join()
+    assert int(outcome.read_text()) == errno.ECONNREFUSED
 
 
 def end_after(condition: Callable[[], bool]) -> None:

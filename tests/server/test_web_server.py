@@ -10,6 +10,8 @@ import resource
 import signal
 import socket
 import sys
+import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from math import prod
 from pathlib import Path
@@ -309,6 +311,60 @@ def test_a_request_that_a_stopping_server_cancels_is_answered_with_an_unknown_ou
     assert answer.startswith(b"HTTP/1.1 504 ")
     assert b'"code":"outcome-unknown"' in answer
     assert [record for record in caplog.records if record.exc_info] == []
+
+
+def test_a_stopping_server_refuses_new_connections_while_it_finishes_a_request() -> None:
+    with web_server() as running, connect(running.port) as caller:
+        put = b"PUT /v1/organisations/acme/records/x HTTP/1.1\r\n"
+        caller.sendall(put + HOST + b"Content-Length: 4\r\n\r\nha")
+        until(lambda: running.server._service.connections.connections.used == 1)
+        (connection,) = running.server.server_state.connections
+        running.server.should_exit = True
+        until(lambda: connection._is_stopping)  # type: ignore[union-attr]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", running.port), SECONDS_MAX)
+        caller.sendall(b"lf")
+        assert read_all(caller).startswith(b"HTTP/1.1 200 ")
+
+
+def stop_connections(server: WebServer, after: Callable[[], Any] = lambda: None) -> None:
+    """End all connections on the server's loop, as uvicorn does. The loop reads no bytes before ``after`` returns."""
+    done = threading.Event()
+
+    def stop() -> None:
+        after()
+        for connection in list(server.server_state.connections):
+            connection.shutdown()
+        done.set()
+
+    server._running[0].get_loop().call_soon_threadsafe(stop)
+    assert done.wait(SECONDS_MAX)
+
+
+def test_a_stopping_server_answers_the_running_request_and_says_that_it_closes_the_connection() -> None:
+    with web_server() as running, connect(running.port) as caller:
+        put = b"PUT /v1/organisations/acme/records/x HTTP/1.1\r\n"
+        caller.sendall(put + HOST + b"Content-Length: 4\r\n\r\nha")
+        until(lambda: running.server._service.connections.connections.used == 1)
+        stop_connections(running.server)
+        caller.sendall(b"lf")
+        head, _, body = read_all(caller).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nconnection: close" in head.lower()
+    assert json.loads(body)["size"] == 4
+
+
+@pytest.mark.parametrize(("request_end", "status"), [(b"\r\n", b"HTTP/1.1 200"), (b"X-half: ", b"")])
+def test_a_stopping_server_answers_a_complete_request_that_waits_unread(request_end: bytes, status: bytes) -> None:
+    with web_server() as running, connect(running.port) as caller:
+        caller.sendall(b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n")
+        until(lambda: b'"ok"' in caller.recv(65536, socket.MSG_PEEK))
+        caller.recv(65536)
+        again = b"GET /health HTTP/1.1\r\n" + HOST + request_end
+        stop_connections(running.server, lambda: caller.sendall(again))
+        head, _, _ = read_all(caller).partition(b"\r\n\r\n")
+    assert head[:12] == status
+    assert b"\r\nconnection: close" in head.lower() or not status
 
 
 def test_a_second_ctrl_c_ends_the_server_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:

@@ -242,7 +242,10 @@ class Log:
         return self._reader.next_stored(version, upto)
 
     def follow(self, after: int = 0) -> Iterator[Entry]:
-        """Yield the entries after ``after``, for ever. At the head, poll until there are more entries."""
+        """Yield the entries after ``after``, for ever. At the head, poll until there are more entries.
+
+        Raises the errors of `read`, for example NotFound after the deletion of the log.
+        """
         while True:
             for entry in self.read(after):
                 after = entry.version

@@ -31,6 +31,7 @@ from stratalog.server.turns import TurnSelector
 
 __all__ = ["Connection", "HttpProtocol", "OpenConnections", "WebSocketProtocol", "in_pieces"]
 
+CLOSING = (b"connection", b"close")
 UNREAD_SECONDS = 1.0
 """If an idle connection has unread bytes at its deadline, the server checks the connection again after this time."""
 
@@ -172,6 +173,7 @@ class HttpProtocol(H11Protocol):
         self._connections = connections
         self._allocation = allocation
         self._is_unread = False
+        self._is_stopping = False
 
     def connection_made(self, transport: Any) -> None:
         self._connection = self._connections.begin(transport, self._allocation, self.loop.time())
@@ -198,7 +200,7 @@ class HttpProtocol(H11Protocol):
         """Offer the connection to another process if ``data`` begins a request that should run there."""
         # Only between two requests this process has no other bytes of the connection in its memory.
         is_between = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
-        if self._handovers is None or not is_between or self._connection.get_write_buffer_size():
+        if self._handovers is None or not is_between or self._connection.get_write_buffer_size() or self._is_stopping:
             return False
 
         def decided(is_moved: bool) -> None:
@@ -224,6 +226,20 @@ class HttpProtocol(H11Protocol):
         super().data_received(data)
         if self._is_answering():
             self._connection.head_began = None
+        if self._is_stopping and not self.transport.is_closing():
+            # The protocol is a `WebSocketProtocol` if these bytes asked for a WebSocket.
+            protocol: Any = self.transport.get_protocol()
+            protocol.shutdown()
+
+    def shutdown(self) -> None:
+        """Close the connection after the running request, or after a request that waits unread."""
+        self._is_stopping = True
+        if self._is_answering():
+            # Without this header a proxy would send its next request on this connection, and get no answer.
+            self.cycle.default_headers = [*self.cycle.default_headers, CLOSING]
+            super().shutdown()
+        elif self._offer is None and not (self.conn.their_state is h11.IDLE and self._connection.has_unread_bytes()):
+            super().shutdown()
 
     def on_response_complete(self) -> None:
         # Do not begin the next pipelined request before the caller reads this response. Otherwise the server would run

@@ -67,7 +67,7 @@ def take_membership() -> Membership | None:
 
 
 class Supervisor:
-    """Runs ``command`` in ``processes`` processes that accept from ``listening``.
+    """Runs ``command`` in ``processes`` processes that accept from ``listening``. Closes ``listening`` at the end.
 
     The supervisor calls ``ready`` once, with the ids of the processes, when all processes have sent `Started`.
     """
@@ -238,6 +238,8 @@ class Supervisor:
 
     def _end_all(self) -> None:
         """End the processes: first by SIGTERM, and after `END_SECONDS` by SIGKILL."""
+        # The processes close their descriptors of this socket too. Then the system refuses new connections.
+        self._listening.close()
         running = [member.process for member in self._members if member.process is not None]
         for process in running:
             process.terminate()

@@ -50,7 +50,7 @@ _log = logging.getLogger("stratalog.server")
 
 
 def serve(app: Litestar, listening: socket.socket) -> None:
-    """Serve until a signal, then finish running requests. Call this function in the main thread."""
+    """Serve until a signal. Then close ``listening`` and finish running requests. Call this in the main thread."""
     give_memory_back()
     server = WebServer(app, listening, _connections_max(app.state.service.application.limits.connections_max))
     # Uvicorn raises the signal again after its own end. The default handler would end the process before the store
@@ -106,6 +106,7 @@ class WebServer(uvicorn.Server):
                 ws_max_size=2 * LIVE_MESSAGE_BYTES_MAX,
             )
         )
+        self._listening = listening
         _bound_unsent(listening)
         self._service.connections.bound(connections_max)
         is_shared = self._service.authentication.is_asked
@@ -139,9 +140,13 @@ class WebServer(uvicorn.Server):
             self._running = [loop.create_task(self._acceptor.accept()), loop.create_task(self._check())]
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Stop accepting, end live connections, and finish running requests within `SHUTDOWN_SECONDS`."""
+        """Close the listening socket, end live connections, and finish running requests within `SHUTDOWN_SECONDS`."""
         accepting, checking = self._running
         accepting.cancel()
+        await asyncio.wait([accepting])
+        # Otherwise the system would queue new connections, and reset them when this process ends. A proxy sends a
+        # request to another server if its connection is refused, but not if it is reset.
+        self._listening.close()
         if self._handovers is not None:
             self._handovers.close()
         # End live connections first: uvicorn waits for responses, and a stream of events never ends by itself.
