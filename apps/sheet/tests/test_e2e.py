@@ -70,6 +70,7 @@ STORIES = [
     "anUndoRequestedOfflineIsOfferedOnReturn",
     "commandsGivenWhileAnUndoWaitsAreExecutedAfterIt",
     "textTypedWhileAnUndoWaitsSurvivesAReload",
+    "textTypedWhileAnUndoWaitsSurvivesACrash",
     "textTypedWhileAnUndoWaitsIsListedIfItsRowIsDeleted",
     "aFormulaTypedWhileAnUndoWaitsFollowsItsCells",
     "textTypedAfterRowsThatWaitIsInTheRowThatItsUserSaw",
