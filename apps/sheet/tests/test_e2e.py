@@ -110,6 +110,7 @@ STORIES = [
     "theFactsOfTheNewestVersionAreNotShownForAnEarlierVersion",
     "anAddressWithoutASheetOrAVersionIsUnderstood",
     "theArrowKeysMoveTheSliderOverSeveralVersions",
+    "theCellsAreLeftByKeyboardAndControlsHaveNames",
     "theTitleFieldKeepsTheFocusWhenAnotherUserRestores",
     "usersWithoutAPlaceInTheHeaderAreCounted",
     "theGridHasTheFocusAfterThePanelIsClosed",
