@@ -101,6 +101,7 @@ def test_a_threshold_typed_without_an_equals_sign_moves_with_its_cells(sheet: Sh
         ("dataBar", f'<dataBar>{TWO}{TWO}<color rgb="FF00FF00"/></dataBar>', "data-bar"),
         ("expression", "<formula>SUM(SORT($A$1:$A$8,1,-1,TRUE))&gt;3</formula>", "formula"),
     ],
+    ids=["icons", "percent", "bar", "sort"],
 )
 def test_thresholds_and_formulas_that_the_engine_does_not_read_are_reported(
     sheets: Sheets, kind: str, content: str, expected: str

@@ -97,7 +97,7 @@ class Thresholds:
         elif is_end and self._rule == "iconSet":
             yield losses.CONDITIONAL_FORMATS
         elif kind == "formula" or (kind == "num" and not is_number):
-            attributes |= {"type": "formula", "val": f"={self.formula(value, ranges)}"}
+            attributes |= {"type": "formula", "val": self.formula(value, ranges)}
         elif not is_end and not is_number:
             yield losses.CONDITIONAL_FORMATS
 

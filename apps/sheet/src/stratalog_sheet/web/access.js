@@ -16,7 +16,7 @@ const CONTROLS = [
   [".o-topbar-toolbar", "toolbar", "Formats"],
   [".o-topbar-topleft", "toolbar", "Menus"],
   [".o-topbar-menu", "button", null],
-  [".o-toolbar-button[title]:not(.o-number-editor), .o-menu-item-button[title]:not(.o-number-editor)", "button", titleOf],
+  [":is(.o-toolbar-button, .o-menu-item-button)[title]:not(.o-number-editor)", "button", titleOf],
   ["[title] > .o-menu-item-button:not([title])", "button", titleOf],
   [".o-number-editor input", null, titleOf],
   [".o-named-range-selector input", null, "Selected cells, or the name of a range"],
@@ -48,7 +48,7 @@ export class Access {
     element.append(this.#announced);
     const observed = { childList: true, subtree: true, attributes: true, attributeFilter: ["class", "title"] };
     new MutationObserver(() => this.#describeSoon()).observe(element, observed);
-    element.addEventListener("mousedown", keepFocus);
+    element.addEventListener("mousedown", leaveFocus);
     element.addEventListener("keydown", onKey);
     element.addEventListener("keydown", passTab, { capture: true });
   }
@@ -73,7 +73,7 @@ export class Access {
     }
     for (const tab of this.#element.querySelectorAll(".o-sheet"))
       set(tab, "aria-selected", String(tab.classList.contains("active")));
-    for (const bar of this.#element.querySelectorAll(BARS)) keepOneStop(bar);
+    for (const bar of this.#element.querySelectorAll(BARS)) limitStops(bar);
   }
 
   #announce() {
@@ -101,7 +101,7 @@ function set(element, name, value) {
 }
 
 /** Let the Tab key reach one control of a bar. Arrow keys reach the others. */
-function keepOneStop(bar) {
+function limitStops(bar) {
   const controls = pressedIn(bar);
   const stop = controls.find(({ tabIndex }) => tabIndex === 0) ?? controls[0];
   if (stop) stop.tabIndex = 0;
@@ -110,12 +110,12 @@ function keepOneStop(bar) {
 const pressedIn = (bar) => [...bar.querySelectorAll(PRESSED)].filter(({ offsetParent }) => offsetParent);
 
 /** A click on a control must not take the focus from the cell that is being edited. */
-function keepFocus(event) {
+function leaveFocus(event) {
   const control = event.target.closest(PRESSED);
   if (control && !event.target.isContentEditable && !event.target.closest("input")) event.preventDefault();
 }
 
-/** At a Tab in a field of the toolbar, the engine would give the cells the focus. Give it the control after the field. */
+/** At a Tab in a field of the toolbar, the engine would give the cells the focus. Give it to the next control. */
 function passTab(event) {
   const { key, shiftKey, target } = event;
   if (key !== "Tab" || shiftKey || !target.matches(".o-topbar-toolbar input")) return;
