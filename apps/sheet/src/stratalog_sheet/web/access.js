@@ -3,9 +3,9 @@
 
 import { find, make } from "./dom.js";
 
-/** The parts of the page in the order in which F6 gives them the focus. */
 const GRID = ".grid-place:not([hidden])";
 const PARTS = [".o-spreadsheet-topbar", ".o-grid", ".o-spreadsheet-bottombar-wrapper"].map((part) => `${GRID} ${part}`);
+/** The parts of the page in the order in which F6 gives them the focus. */
 const REGIONS = ["header", ...PARTS, "#panel:not([hidden])", "#timeline"];
 const FOCUSABLE = "a[href], button:enabled, input:enabled, [tabindex='0'], [contenteditable='true']";
 const CELLS = ".o-grid .o-composer";
@@ -35,6 +35,7 @@ function titleOf(element) {
   return element.closest("[title]")?.title ?? "";
 }
 
+/** Makes the controls of one canvas usable with a keyboard and a screen reader. */
 export class Access {
   #element;
   #model = null;
