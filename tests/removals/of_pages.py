@@ -352,8 +352,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/javascript/formulas.js",
-                '({ ...threshold, type: "number", value',
-                "({ ...threshold, value",
+                '({ ...rest, type: "number", value',
+                "({ ...rest, value",
             ),
         ),
         (

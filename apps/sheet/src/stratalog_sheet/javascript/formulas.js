@@ -82,7 +82,7 @@ globalThis.fileFormulas = (() => {
   }
 
   // The engine would leave out a rule with a formula as a threshold. `xlsx_repair.py` restores the type.
-  const asNumber = (threshold) => ({ ...threshold, type: "number", value: valueForFile(threshold.value ?? "").slice(1) });
+  const asNumber = ({ value = "", ...rest }) => ({ ...rest, type: "number", value: valueForFile(value).slice(1) });
 
   const FOREIGN_FROM = { COUNTBLANK: 2, FILTER: 3, SORT: 4 };
   const hasOtherArguments = (name, args) =>
