@@ -320,4 +320,117 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{WEB}/rebase.js", "this.setBorder = (", "this.unused = ("),),
         (f"{TESTS}/test_loaded.py::test_a_loaded_state_has_the_borders_of_the_open_model",),
     ),
+    Removal(
+        "B2300",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/web/rebase.js",
+                '  registries.corePluginRegistry.replace("conditional formatting", ConditionalFormats);\n',
+                "",
+            ),
+        ),
+        (
+            "apps/sheet/tests/test_thresholds.py::test_the_thresholds_of_an_imported_format_move_with_their_cells_and_are_exported",
+            "apps/sheet/tests/test_thresholds.py::test_a_threshold_typed_without_an_equals_sign_moves_with_its_cells",
+        ),
+    ),
+    Removal(
+        "B2301",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/xlsx_rules.py",
+                'kind == "formula" or (kind == "num" and not is_number)',
+                'kind == "formula"',
+            ),
+        ),
+        (
+            "apps/sheet/tests/test_thresholds.py::test_the_thresholds_of_an_imported_format_move_with_their_cells_and_are_exported[num]",
+        ),
+    ),
+    Removal(
+        "B2302",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/javascript/formulas.js",
+                '({ ...rest, type: "number", value',
+                "({ ...rest, value",
+            ),
+        ),
+        (
+            "apps/sheet/tests/test_thresholds.py::test_the_thresholds_of_an_imported_format_move_with_their_cells_and_are_exported[formula]",
+        ),
+    ),
+    Removal(
+        "B2303",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/xlsx_cells.py",
+                "for loss in (*lost, *self._thresholds.start(name, attributes, self._ranges)):",
+                "for loss in lost:",
+            ),
+        ),
+        (
+            "apps/sheet/tests/test_thresholds.py::test_thresholds_and_formulas_that_the_engine_does_not_read_are_reported[icons]",
+            "apps/sheet/tests/test_thresholds.py::test_thresholds_and_formulas_that_the_engine_does_not_read_are_reported[percent]",
+            "apps/sheet/tests/test_thresholds.py::test_thresholds_and_formulas_that_the_engine_does_not_read_are_reported[bar]",
+        ),
+    ),
+    Removal(
+        "B2304",
+        (Edit("apps/sheet/src/stratalog_sheet/formulas.py", 'text += ")*1>0"', 'text += ")>0"'),),
+        ("apps/sheet/tests/test_thresholds.py::test_the_order_of_a_sort_may_be_a_text_or_a_truth_value",),
+    ),
+    Removal(
+        "B2305",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/javascript/bridge.js",
+                "        for (const cell of unreadRules(getters, sheetId)) broken.add(cell);\n",
+                "",
+            ),
+        ),
+        (
+            "apps/sheet/tests/test_thresholds.py::test_thresholds_and_formulas_that_the_engine_does_not_read_are_reported[sort]",
+        ),
+    ),
+    Removal(
+        "B2306",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/javascript/bridge.js",
+                "sheet.conditionalFormats.filter(({ rule }) => isOfFile(rule))",
+                "sheet.conditionalFormats",
+            ),
+        ),
+        (
+            "apps/sheet/tests/test_thresholds.py::test_a_format_whose_formula_means_something_else_in_a_file_is_left_out_and_reported",
+        ),
+    ),
+    Removal(
+        "B2307",
+        (Edit("apps/sheet/src/stratalog_sheet/web/workbook.js", ", ...queuedOf(this.model, this.version)]", "]"),),
+        (
+            "apps/sheet/tests/test_e2e.py::test_the_story_passes_in_the_browser[textTypedWhileAnUndoWaitsSurvivesACrash]",
+        ),
+    ),
+    Removal(
+        "B2307",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/web/engine.js",
+                "withId(model.session, stored?.nextRevisionId, ",
+                "withId(model.session, undefined, ",
+            ),
+        ),
+        (
+            "apps/sheet/tests/test_rebase.py::test_a_stored_command_that_waits_for_an_undo_is_sent_with_the_id_under_which_it_is_stored",
+        ),
+    ),
+    Removal(
+        "B2308",
+        (Edit("apps/sheet/src/stratalog_sheet/web/access.js", "    leave(event.shiftKey ? -1 : 1);\n", ""),),
+        (
+            "apps/sheet/tests/test_e2e.py::test_the_story_passes_in_the_browser[theCellsAreLeftByKeyboardAndControlsHaveNames]",
+        ),
+    ),
 )

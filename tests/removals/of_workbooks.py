@@ -491,7 +491,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B1027",
-        (Edit(f"{SHEET}/javascript/formulas.js", '!values.some((text) => text.includes(","))', "values"),),
+        (Edit(f"{SHEET}/javascript/formulas.js", '!rule.values.some((text) => text.includes(","))', "rule.values"),),
         (f"{TRIPS}::test_a_list_with_a_comma_in_a_text_is_left_out_of_an_export_and_reported",),
     ),
 )

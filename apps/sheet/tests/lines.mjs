@@ -10,7 +10,7 @@ console.debug = console.warn = console.info = () => {};
 Object.groupBy ??= /** @type {any} */ (grouped);
 globalThis.owl = { Component: class {}, markRaw: (it) => it, toRaw: (it) => it, whenReady() {}, xml: String.raw };
 vm.runInThisContext(readFileSync(`${folder}/o-spreadsheet/dist/o_spreadsheet.iife.js`, "utf8"));
-export const { effectOfHistory, makeModel, prepared, rewind } = await import(`${page}/engine.js`);
+export const { effectOfHistory, makeModel, prepared, queuedOf, rewind, runQueued } = await import(`${page}/engine.js`);
 export const { movedBy } = await import(`${page}/positions.js`);
 const LINES = 12;
 export const sheetId = "sheet1";

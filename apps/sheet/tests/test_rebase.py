@@ -98,6 +98,19 @@ def test_the_message_of_a_rule_has_the_formula_from_before_a_later_insertion() -
     assert json.loads(done.stdout) == {"format": "=$A$3", "validation": "=$A$3"}
 
 
+def test_a_stored_command_that_waits_for_an_undo_is_sent_with_the_id_under_which_it_is_stored() -> None:
+    """Otherwise the page that opens after a crash could send a command of which the server already has the message."""
+    arguments = [str(HERE / "queued.mjs"), str(install_engine()), str(PAGE)]
+    done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    [stored] = printed["stored"]
+    assert printed["again"] == [stored]
+    assert (stored["typedAt"], stored["commands"][0]["content"]) == (7, "queued")
+    assert printed["sent"]["nextRevisionId"] == stored["nextRevisionId"]
+    assert printed["sent"]["commands"] == stored["commands"]
+
+
 def test_an_inserted_row_moves_the_formulas_of_its_own_sheet_and_not_those_of_a_copy(sheet: Sheet) -> None:
     ranges = [{"_sheetId": "sheet1", "_zone": {"left": 0, "right": 0, "top": 0, "bottom": 9}}]
     point = {"type": "formula", "operator": "gt", "value": "=$A$3", "color": 0}

@@ -119,7 +119,7 @@ def test_a_sort_without_an_order_is_imported_as_an_ascending_sort(sheets: Sheets
     [
         ("SORT(A1:A3)", "SORT(A1:A3)"), ("SORT(A1:A3,1)", "SORT(A1:A3,1,TRUE)"),
         ("SORT(A1:A3,,-1)", "SORT(A1:A3,1,FALSE)"), ("SORT(A:A, 1 , -1 )", "SORT(A:A, 1 ,FALSE  )"),
-        ("SORT(A1:A3,1,X1)", "SORT(A1:A3,1,(X1)>0)"), ("SORT(A1:A3,1,IF(X1,1,-1))", "SORT(A1:A3,1,X1)"),
+        ("SORT(A1:A3,1,X1)", "SORT(A1:A3,1,(X1)*1>0)"), ("SORT(A1:A3,1,IF(X1,1,-1))", "SORT(A1:A3,1,X1)"),
         ("SORT(A1:B3,2,-1,FALSE)", "SORT(A1:B3,2,FALSE)"), ("SORT(A1:B3,2,-1,TRUE)", "SORT(A1:B3,2,FALSE,TRUE)"),
         ("sort(SORT(A1:B2,2,-1),1,1)", "sort(SORT(A1:B2,2,FALSE),1,TRUE)"), ("SORT({1,2},1)", "SORT({1,2},1,TRUE)"),
         ("EXPAND(A1:A2,3)", "EXPAND(A1:A2,3,,NA())"), ("EXPAND(A1:A2,3,1,0)", "EXPAND(A1:A2,3,1,0)"),

@@ -293,7 +293,7 @@ def test_an_export_leaves_out_tables_with_cells_after_the_last_column_of_a_file(
         "xl/worksheets/_rels/sheet0.xml.rels": f"<Relationships>{links}{page}</Relationships>",
     }
     files = [{"path": path, "content": content} for path, content in parts.items()]
-    sheet = {"name": "Wide", "heights": [None, None], "figures": 0, "validations": 0, "pivots": 0}
+    sheet = {"name": "Wide", "heights": [None, None], "figures": 0, "formats": 0, "validations": 0, "pivots": 0}
     exported, report = write_workbook({"files": files, "names": {}, "sheets": [sheet], "values": NO_VALUES})
     archive = zipfile.ZipFile(io.BytesIO(exported))
     assert [name for name in archive.namelist() if "tables" in name] == ["xl/tables/table1.xml"]

@@ -291,7 +291,7 @@ def _change_order(pieces: list[Token], texts: list[str], closing: dict[int, int]
             piece.text = ""
     else:
         pieces[first].text = f"({pieces[first].text}"
-        pieces[end - 1].text += ")>0"
+        pieces[end - 1].text += ")*1>0"  # without the product, each text and each truth value would be above 0
     if len(arguments) == 4 and "".join(texts[arguments[3].start : arguments[3].stop]).upper() in ("", "0", "FALSE"):
         for piece in pieces[end : arguments[3].stop]:  # sorting by rows, not by columns, is what the engine does
             piece.text = ""

@@ -28,7 +28,7 @@ from stratalog_sheet.workbook_names import WorkbookNames
 from stratalog_sheet.xlsx_losses import HEADERS, worksheet_losses
 from stratalog_sheet.xlsx_markup import Allowance, Attributes, PartWriter, attribute_text
 from stratalog_sheet.xlsx_numbers import number_text, parse_number, typed_value
-from stratalog_sheet.xlsx_rules import DAYS_FROM_1904, FORMULAS, Validation, first_cell
+from stratalog_sheet.xlsx_rules import DAYS_FROM_1904, FORMULAS, Thresholds, Validation
 from stratalog_sheet.xlsx_texts import as_typed, decoded, encoded, is_link
 
 __all__ = ["CellContext", "SheetWriter"]
@@ -96,6 +96,7 @@ class SheetWriter(PartWriter):
         self._depth = 0
         self._in_header = False
         self._validation: Validation | None = None
+        self._thresholds = Thresholds(context.names, sheet)
         self._filled = FilledCells()
         self._arrays = ArrayRanges()
         self._collected = 0
@@ -154,8 +155,7 @@ class SheetWriter(PartWriter):
                 self._validation = None
             return
         if collected is not None:
-            text, cell_of_rule = "".join(collected), first_cell(self._ranges)
-            super().text(self._context.names.operand(text, self._sheet, cell_of_rule))
+            super().text(self._thresholds.formula("".join(collected), self._ranges))
         self._depth -= 1
         self._in_header = False
         if name == "extLst":
@@ -333,7 +333,8 @@ class SheetWriter(PartWriter):
     def _note(self, name: str, attributes: Attributes) -> None:
         """Report features of the sheet that the engine drops. Remove an attribute that the engine would misread."""
         local = name.rpartition(":")[2]
-        for loss in worksheet_losses(local, attributes, self._depth, is_in_extension=self._in_extension):
+        lost = worksheet_losses(local, attributes, self._depth, is_in_extension=self._in_extension)
+        for loss in (*lost, *self._thresholds.start(name, attributes, self._ranges)):
             self._context.findings.add(*loss, self._range_of(local, attributes))
         self._in_header = local in HEADERS
         if name == "extLst":
@@ -354,15 +355,14 @@ class SheetWriter(PartWriter):
 
     def _range_of(self, local: str, attributes: Attributes) -> str:
         """Return where an element is for the report: the sheet, with the element's ranges or, for others, its name."""
-        if local in ("cfRule", "iconSet"):
+        if local in ("cfRule", "cfvo", "iconSet"):
             attributes = self._ranges
         ranges = attributes.get("sqref") or (attributes.get("ref") if local == "hyperlink" else "")
         return f"{self._sheet}!{ranges}" if ranges else self._sheet
 
     def _may_merge(self, attributes: Attributes) -> bool:
         """Return whether to write a merge. Report a merge that the engine would not read without a loss."""
-        cells = attributes.get("ref", "")
-        loss = losses.MERGES
+        cells, loss = attributes.get("ref", ""), losses.MERGES
         try:
             if self._filled.merge(cells):
                 return True

@@ -120,6 +120,9 @@ class _Export:
         self._parts[path] = HEAD + writer.rewritten([self._parts[path].encode()])
         if (lost := sheet["validations"] - writer.validations) > 0:
             self.findings.add("validation", "validations that .xlsx cannot contain are left out", sheet["name"], lost)
+        if sheet["formats"]:
+            text = "conditional formats that .xlsx cannot contain are left out"
+            self.findings.add("conditional-format", text, sheet["name"], sheet["formats"])
         if sheet["pivots"]:
             self.findings.add("pivot", "pivot tables are written as values", sheet["name"], sheet["pivots"])
         self._repair_drawing(path, sheet)

@@ -13,6 +13,7 @@ from stratalog_sheet.file_reports import LAST_LINES, Findings
 from stratalog_sheet.formulas import COLUMNS_MAX, ROWS_MAX, exceeds_file, for_file, in_file
 from stratalog_sheet.sheet_names import NO_NAMES, link_location, with_sheet_names
 from stratalog_sheet.xlsx_markup import MAIN, Allowance, Attributes, PartReader, PartWriter, attribute_text
+from stratalog_sheet.xlsx_rules import threshold_of_file
 
 __all__ = ["Literals", "OrderRepair", "SheetRepair"]
 
@@ -231,6 +232,10 @@ class SheetRepair(OrderRepair):
                 self._text = []
             if _is_beyond(name, attributes) or (name == "tablePart" and attributes["r:id"] in self._missing):
                 self._beyond = name
+            elif name == "cfvo":
+                attributes = threshold_of_file(attributes, self._names)
+                if exceeds_file(attributes.get("val", "")):
+                    self._leave_out()
             elif name == "col":
                 attributes |= {"max": str(min(int(attributes["max"]), COLUMNS_MAX))}
             elif name == "row":

@@ -1,7 +1,7 @@
 // Stories of the layout of the pages: controls keep their places, and messages are in view.
 
 import assert from "node:assert/strict";
-import { evaluate, isNotified, isOpen, make, open, person, send, shows } from "./people.mjs";
+import { evaluate, isNotified, isOpen, make, open, person, send, shows, until } from "./people.mjs";
 
 /** Whether the window shows an element completely. This runs in the page. */
 function isInWindow(element) {
@@ -84,6 +84,44 @@ export const layout = ({ url, story }) => ({
     }
     await page.keyboard.press("Escape");
     await page.waitForSelector(".facts:text-is('now')");
+  },
+
+  async theCellsAreLeftByKeyboardAndControlsHaveNames(browser) {
+    await make(url, story, { A1: "one", A2: "=1/0" });
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    const announced = (text) => page.waitForSelector(`#now > [aria-live]:text-is('${text}')`);
+    const hasFocus = (selector) => page.waitForFunction((part) => document.activeElement.matches(part), selector);
+    await page.keyboard.press("ArrowDown");
+    await announced("A2, #DIV/0!, The divisor must be different from zero., =1/0");
+    await page.getByRole("textbox", { name: "A2, #DIV/0!" }).waitFor();
+    await page.getByRole("textbox", { name: "Content of the selected cell" }).waitFor();
+    await page.getByRole("tab", { name: "Sheet1", selected: true }).waitFor();
+    await page.keyboard.press("F6");
+    await hasFocus("[aria-label='Add a worksheet']");
+    await page.keyboard.press("F6");
+    await hasFocus("#timeline *");
+    await page.keyboard.press("F6");
+    await hasFocus(".home");
+    await page.keyboard.press("F6");
+    await hasFocus("[role=toolbar][aria-label=Menus] > :first-child");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Tab");
+    await hasFocus("[aria-label^=Undo]");
+    while (!(await page.evaluate(() => document.activeElement.matches("[aria-label^=Bold]"))))
+      await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("Enter");
+    await until(page, ([{ workbook }]) => workbook.model.getters.getCurrentStyle().bold);
+    await page.keyboard.press("Escape");
+    await page.keyboard.type("two");
+    await page.keyboard.press("Enter");
+    await shows(page, "A2", "two");
+    await page.click("[aria-label^=Italic]");
+    await page.keyboard.type("three");
+    await page.keyboard.press("Enter");
+    await shows(page, "A3", "three");
+    await page.keyboard.press("Shift+F6");
+    await hasFocus("[role=toolbar][aria-label=Menus] *");
   },
 
   async theTitleFieldKeepsTheFocusWhenAnotherUserRestores(browser) {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import * as people from "./people.mjs";
 
-const { agree, choose, evaluate, gate, isSaved, send, shows, textOf, type } = people;
+const { agree, choose, evaluate, gate, isSaved, open, send, shows, textOf, type, until, windowOf } = people;
 const SHEET = people.SHEET;
 const LINES = { sheetId: SHEET, sheetName: "Sheet1", dimension: "ROW" };
 
@@ -14,6 +14,16 @@ const insert = (page, base) =>
       workbook.model.dispatch("ADD_COLUMNS_ROWS", { ...lines, quantity: 1, position: "before" }),
     { ...LINES, base },
   );
+
+/** Whether the offline cache has so many pending messages. This runs in the page. */
+async function isStored([, [name, count]]) {
+  const request = indexedDB.open(name);
+  const database = await new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
+  const all = database.transaction("pending").objectStore("pending").getAll();
+  const records = await new Promise((resolve) => (all.onsuccess = () => resolve(all.result)));
+  database.close();
+  return records.some(({ messages }) => messages?.length === count);
+}
 
 /** Undo the newest change, and hold the requests of the page back until `answer` is called. */
 async function undo(page) {
@@ -73,6 +83,26 @@ export const waitingUndo = ({ url, story, two }) => ({
     answer();
     await shows(bob, "B6", "typed meanwhile");
     await agree(url, story, ada, bob);
+  },
+
+  async textTypedWhileAnUndoWaitsSurvivesACrash(browser) {
+    const [ada, bob] = await two(browser, { A5: "fifth" });
+    await type(ada, "A1", "one");
+    await isSaved(ada);
+    await ada.route("**/append*", () => {}); // no answer
+    await ada.keyboard.press("Control+z");
+    await type(ada, "B5", "typed meanwhile");
+    await insert(ada, 2);
+    await until(ada, isStored, [`stratalog sheet /v1/organisations/local/sheets/${story}`, 2]);
+    const profile = ada.context();
+    const session = await profile.newCDPSession(ada);
+    session.send("Page.crash").catch(() => {});
+    await ada.waitForEvent("crash");
+    const again = await windowOf(profile);
+    await open(again, url, story);
+    await shows(bob, "B6", "typed meanwhile");
+    await shows(bob, "A6", "fifth");
+    await agree(url, story, again, bob);
   },
 
   async textTypedWhileAnUndoWaitsIsStoredWhenThePageStops(browser) {

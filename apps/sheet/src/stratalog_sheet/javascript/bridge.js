@@ -2,7 +2,7 @@
 "use strict";
 globalThis.bridge = (() => {
   const { Model, UIPlugin, constants, helpers, links, registries } = globalThis.o_spreadsheet;
-  const { forFile, hasRestored, isForeign, isOfFile, ruleForFile } = globalThis.fileFormulas;
+  const { forFile, foreignFormulas, hasRestored, isOfFile, ruleForFile, unreadRules } = globalThis.fileFormulas;
   const models = new Map();
   const REFUSED = Symbol.for("stratalog.refused");
   const UNWRITABLE = /[^\t\n -\uFFFD]/g; // the characters that XML does not allow, and the carriage return
@@ -28,7 +28,8 @@ globalThis.bridge = (() => {
         }
         const rules = sheet.dataValidationRules.filter(({ criterion }) => isOfFile(criterion)).map(withNumbers);
         sheet.dataValidationRules = rules.map((rule) => ({ ...rule, criterion: ruleForFile(rule.criterion) }));
-        sheet.conditionalFormats = sheet.conditionalFormats.map((cf) => ({ ...cf, rule: ruleForFile(cf.rule) }));
+        const formats = sheet.conditionalFormats.filter(({ rule }) => isOfFile(rule));
+        sheet.conditionalFormats = formats.map((cf) => ({ ...cf, rule: ruleForFile(cf.rule) }));
       }
     }
 
@@ -169,14 +170,6 @@ globalThis.bridge = (() => {
     const formulas = cells.flatMap((cell) => (cell.isFormula ? [cell.compiledFormula] : []));
     const isUnwritable = ({ value }) => value.search(UNWRITABLE) >= 0;
     return new Set(formulas.filter(({ literalValues }) => literalValues.strings.some(isUnwritable)));
-  }
-
-  // Return the formulas with a part that .xlsx lacks, other than a function. A formula without a value stays a formula.
-  function foreignFormulas(getters) {
-    const cells = getters.getSheetIds().flatMap((sheet) => getters.getCells(sheet));
-    const formulas = cells.filter(({ isFormula, compiledFormula }) => isFormula && isForeign(compiledFormula, getters));
-    const hasValue = ({ id }) => getters.getEvaluatedCell(getters.getCellPosition(id)).type !== "error";
-    return formulas.filter(hasValue).map(({ compiledFormula }) => compiledFormula);
   }
 
   // Until a call of the returned function, let the model write ranges whose ends a file can contain. The engine would
@@ -326,12 +319,12 @@ globalThis.bridge = (() => {
     brokenFormulas({ key, limit }) {
       const { getters } = openModel(key).model;
       const broken = counted(getters, limit);
-      for (const sheet of getters.getSheetIds()) {
-        for (const cell of getters.getCells(sheet)) {
-          if (!cell.isFormula) continue;
-          const position = getters.getCellPosition(cell.id);
+      for (const sheetId of getters.getSheetIds()) {
+        for (const { id } of getters.getCells(sheetId).filter(({ isFormula }) => isFormula)) {
+          const position = getters.getCellPosition(id);
           if (UNREAD.includes(getters.getEvaluatedCell(position).value)) broken.add(position);
         }
+        for (const cell of unreadRules(getters, sheetId)) broken.add(cell);
       }
       return broken.answer;
     },
@@ -372,6 +365,7 @@ globalThis.bridge = (() => {
         name,
         heights: [rows - 2, rows - 1].map((row) => getters.getUserRowSize(id, row) ?? null), // in pixels
         figures: getters.getFigures(id).length,
+        formats: getters.getConditionalFormats(id).filter(({ rule }) => !isOfFile(rule)).length,
         validations: getters.getDataValidationRules(id).length,
         pivots: position ? 0 : getters.getPivotIds().length,
       }));

@@ -1,7 +1,7 @@
 // Formulas and rules of workbooks. V8 loads this file after the engine.
 "use strict";
 globalThis.fileFormulas = (() => {
-  const { astToFormula, convertAstNodes, iterateAstNodes, parse } = globalThis.o_spreadsheet;
+  const { CompiledFormula, astToFormula, convertAstNodes, iterateAstNodes, parse } = globalThis.o_spreadsheet;
   const SIGNED = /\^|\)\s*%|[-*/][\s(]*[-+]/; // every formula that `forFile` changes has a match
   const PRODUCTS = ["*", "/", "^"];
   const ZERO = { type: "NUMBER", value: 0 };
@@ -11,6 +11,7 @@ globalThis.fileFormulas = (() => {
   // The position of the last argument, which the engine replaces by 0. Files need it, or replace it by another value.
   const WITH_LAST = { CUMIPMT: 5, CUMPRINC: 5, EXPAND: 3, IFNA: 1, INDEX: 1, WRAPCOLS: 2, WRAPROWS: 2 };
   const CALLS = new RegExp(`\\b(?:SORT|${Object.keys(WITH_LAST).join("|")})\\s*\\(`, "i");
+  const isUnreadable = (formula) => CompiledFormula.IsBadExpression(formula);
   const isBinary = ({ type }) => type === "BIN_OPERATION";
   const isSign = ({ type, postfix }) => type === "UNARY_OPERATION" && !postfix;
   const isProduct = (ast) => isBinary(ast) && PRODUCTS.includes(ast.value);
@@ -62,6 +63,15 @@ globalThis.fileFormulas = (() => {
     return `=${astToFormula(Object.entries(CONVERSIONS).reduce(convert, parse(formula)))}`;
   }
 
+  const THRESHOLDS = ["minimum", "midpoint", "maximum", "lowerInflectionPoint", "upperInflectionPoint"];
+  const thresholdsOf = (rule) => THRESHOLDS.filter((name) => rule[name]?.type === "formula");
+  const formulasOf = (rule) => {
+    const values = [...(rule.values ?? []), ...thresholdsOf(rule).map((name) => rule[name].value)];
+    return values.filter((value) => typeof value === "string" && value.startsWith("="));
+  };
+
+  const isUnread = (rule) => formulasOf(rule).some(isUnreadable);
+
   // A rule may have formulas that the engine cannot read.
   function valueForFile(value) {
     try {
@@ -71,19 +81,46 @@ globalThis.fileFormulas = (() => {
     }
   }
 
+  // The engine would leave out a rule with a formula as a threshold. `xlsx_repair.py` restores the type.
+  const asNumber = ({ value = "", ...rest }) => ({ ...rest, type: "number", value: valueForFile(value).slice(1) });
+
   const FOREIGN_FROM = { COUNTBLANK: 2, FILTER: 3, SORT: 4 };
   const hasOtherArguments = (name, args) =>
     args.length >= FOREIGN_FROM[name] || (name === "SORT" && /:/.test(args[1]?.value)); // a range instead of a column
+
+  // Whether a formula has an array of other parts than constants, which .xlsx lacks, or a call with arguments that
+  // mean something else in a file, such as the second condition of a FILTER.
+  const isForeign = (ast) =>
+    iterateAstNodes(ast).some(
+      ({ type, value, args }) =>
+        (type === "ARRAY" && !value.flat().every(isConstant)) ||
+        (type === "FUNCALL" && hasOtherArguments(value.toUpperCase(), args)),
+    );
 
   return {
     forFile,
     // Return a conditional format's rule, or a validation's criterion, with the formulas of a file.
     ruleForFile(rule) {
       const change = rule.type === "isValueInList" ? (text) => text.replaceAll('"', '""') : valueForFile;
-      return Array.isArray(rule.values) ? { ...rule, values: rule.values.map(change) } : rule;
+      const thresholds = thresholdsOf(rule).map((name) => [name, asNumber(rule[name])]);
+      const values = Array.isArray(rule.values) ? { values: rule.values.map(change) } : {};
+      return { ...rule, ...values, ...Object.fromEntries(thresholds) };
     },
-    // Whether a file can contain a criterion. A comma separates the texts of a list.
-    isOfFile: ({ type, values }) => type !== "isValueInList" || !values.some((text) => text.includes(",")),
+    // Whether a file can contain a rule or a criterion. A comma separates the texts of a list.
+    isOfFile(rule) {
+      if (rule.type === "isValueInList") return !rule.values.some((text) => text.includes(","));
+      return !formulasOf(rule).some((formula) => !isUnreadable(formula) && isForeign(parse(formula)));
+    },
+    // Return the first cell of each conditional format and validation with a formula that the engine cannot read.
+    unreadRules(getters, sheetId) {
+      const formats = getters.getConditionalFormats(sheetId).filter(({ rule }) => isUnread(rule));
+      const validations = getters.getDataValidationRules(sheetId).filter(({ criterion }) => isUnread(criterion));
+      const zones = [
+        ...formats.map(({ ranges: [cells] }) => getters.getRangeFromSheetXC(sheetId, cells).zone),
+        ...validations.map(({ ranges: [{ zone }] }) => zone),
+      ];
+      return zones.map(({ left: col, top: row }) => ({ sheetId, col, row }));
+    },
     // Restore the quotation marks in the lists of imported validations, and return whether there were any.
     hasRestored({ sheets }) {
       const lists = sheets.flatMap(({ dataValidationRules }) => dataValidationRules.map(({ criterion }) => criterion));
@@ -91,15 +128,13 @@ globalThis.fileFormulas = (() => {
       for (const list of marked) list.values = list.values.map((text) => text.replaceAll(MARK, '"'));
       return marked.length > 0;
     },
-    // Whether a formula has an array of other parts than constants, which .xlsx lacks, or a call with arguments that
-    // mean something else in a file, such as the second condition of a FILTER.
-    isForeign(compiledFormula, getters) {
-      if (compiledFormula.isBadExpression) return false;
-      return iterateAstNodes(compiledFormula.getAst(getters)).some(
-        ({ type, value, args }) =>
-          (type === "ARRAY" && !value.flat().every(isConstant)) ||
-          (type === "FUNCALL" && hasOtherArguments(value.toUpperCase(), args)),
-      );
+    // Return the formulas with a part that .xlsx lacks, other than a function. A formula without a value stays one.
+    foreignFormulas(getters) {
+      const cells = getters.getSheetIds().flatMap((sheet) => getters.getCells(sheet));
+      const formulas = cells.filter(({ isFormula, compiledFormula }) => isFormula && !compiledFormula.isBadExpression);
+      const foreign = formulas.filter(({ compiledFormula }) => isForeign(compiledFormula.getAst(getters)));
+      const hasValue = ({ id }) => getters.getEvaluatedCell(getters.getCellPosition(id)).type !== "error";
+      return foreign.filter(hasValue).map(({ compiledFormula }) => compiledFormula);
     },
   };
 })();

@@ -2,6 +2,7 @@
 // each model.
 
 import { Alarm, pauseMs } from "/web/client/backoff.js";
+import { Access } from "./access.js";
 import { composerOf, endTyping, Spreadsheet, typeAnew, useStores } from "./engine.js";
 import { toast } from "./dom.js";
 
@@ -34,9 +35,11 @@ export class Canvas {
   #app = null;
   #frame = null;
   #turn = 0;
+  #access;
 
   constructor(element) {
     this.#element = element;
+    this.#access = new Access(element);
   }
 
   /** Show a model. Returns false if another `mount` or `clear` came meanwhile. */
@@ -60,7 +63,9 @@ export class Canvas {
     if (turn !== this.#turn) return false;
     this.#frame = frame;
     await painted();
-    return turn === this.#turn;
+    if (turn !== this.#turn) return false;
+    this.#access.follow(model);
+    return true;
   }
 
   /** Mount the component. If the focus is outside of the canvases, as in the slider, the engine must not take it. */

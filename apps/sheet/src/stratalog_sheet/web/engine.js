@@ -35,6 +35,8 @@ function blockWhileAnUndoWaits(session) {
   };
 }
 
+/** Has the id and the version with which a queued command is stored. */
+const STORED = Symbol("stored");
 /** Marks a queued command with its position in the queue. */
 const QUEUED = Symbol("queued");
 const DISALLOWED = new DispatchResult("WaitingSessionConfirmation");
@@ -83,9 +85,10 @@ function withoutBlock(session, dispatch) {
 export function runQueued(model, miss) {
   const queue = queues.get(model);
   while (queue.length && model.session.canApplyOptimisticUpdate()) {
-    const { type, ...payload } = queue.shift();
+    const { type, [STORED]: stored, ...payload } = queue.shift();
     if (miss && HISTORY.has(type)) miss(type === "REQUEST_REDO");
-    else model.dispatch(type, payload);
+    // The message keeps the id of the stored command, which the server would otherwise get twice after a crash.
+    else withId(model.session, stored?.nextRevisionId, () => model.dispatch(type, payload));
   }
 }
 
@@ -112,6 +115,18 @@ export function moveQueued(model, deliver) {
   }
 }
 
+/**
+ * Return a message for each queued command except undos and redos, for the page that opens after a crash.
+ * `version` is the model's version.
+ */
+export function queuedOf(model, version) {
+  return queues.get(model).flatMap((command) => {
+    if (HISTORY.has(command.type)) return [];
+    command[STORED] ??= { nextRevisionId: crypto.randomUUID(), typedAt: version };
+    return { type: "REMOTE_REVISION", version: 1, ...command[STORED], commands: [{ ...command }] };
+  });
+}
+
 /** Return the uncommitted messages except undos and redos, with the commands of each message after all rebases. */
 export function pendingOf({ session }) {
   return session.pendingMessages
@@ -135,14 +150,22 @@ export function redo(model, message) {
     }
   });
   model.isReplayingCommand = false;
-  const ids = session.uuidGenerator;
-  session.uuidGenerator = { uuidv4: () => message.nextRevisionId };
-  session.save({ type: "REDO_PENDING" }, message.commands, changes);
-  session.uuidGenerator = ids;
+  withId(session, message.nextRevisionId, () => session.save({ type: "REDO_PENDING" }, message.commands, changes));
   model.onRemoteRevisionReceived({ commands: message.commands });
   const pending = session.pendingMessages.find(({ nextRevisionId }) => nextRevisionId === message.nextRevisionId);
   if (pending) pending.typedAt = message.typedAt;
   return refused;
+}
+
+/** Let a session give the next message this id, if `id` is given. */
+function withId(session, id, send) {
+  const ids = session.uuidGenerator;
+  if (id) session.uuidGenerator = { uuidv4: () => id };
+  try {
+    send();
+  } finally {
+    session.uuidGenerator = ids;
+  }
 }
 
 /**

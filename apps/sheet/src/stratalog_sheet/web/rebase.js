@@ -304,6 +304,21 @@
       }
     };
 
+  const THRESHOLDS = ["minimum", "midpoint", "maximum", "lowerInflectionPoint", "upperInflectionPoint"];
+
+  /** Begins each formula of a threshold with "=". The engine moves no other formula with its cells. */
+  class ConditionalFormats extends registries.corePluginRegistry.get("conditional formatting") {
+    mapToConditionalFormatInternal(sheetId, format) {
+      const rule = { ...format.rule };
+      for (const name of THRESHOLDS) {
+        const { type, value } = rule[name] ?? {};
+        if (type === "formula" && value && !value.startsWith("=")) rule[name] = { ...rule[name], value: `=${value}` };
+      }
+      return super.mapToConditionalFormatInternal(sheetId, { ...format, rule });
+    }
+  }
+
+  registries.corePluginRegistry.replace("conditional formatting", ConditionalFormats);
   for (const [name, rules] of [["conditional formatting", "cfRules"], ["dataValidation", "rules"]])
     registries.corePluginRegistry.replace(name, copying(registries.corePluginRegistry.get(name), rules));
   registries.corePluginRegistry.replace("borders", Borders);

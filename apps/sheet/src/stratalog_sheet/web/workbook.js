@@ -5,7 +5,7 @@
 import { Live } from "/web/client/live.js";
 import { Conflicts } from "./conflicts.js";
 import { ConflictWatch } from "./conflictWatch.js";
-import { dropWaitingUndo, freeze, makeModel, noteHistory, pendingOf, refusedIn } from "./engine.js";
+import { dropWaitingUndo, freeze, makeModel, noteHistory, pendingOf, queuedOf, refusedIn } from "./engine.js";
 import { historyLost, Loader } from "./loader.js";
 import { OfflineCache } from "./offlineCache.js";
 import { Presence } from "./presence.js";
@@ -350,7 +350,7 @@ export class Workbook extends EventTarget {
   /** Store the pending changes. If the engine failed, keep the changes that were stored before the failure. */
   #store() {
     if (!this.#isComplete) return;
-    const waiting = pendingOf(this.model);
+    const waiting = [...pendingOf(this.model), ...queuedOf(this.model, this.version)];
     const stored = this.#offlineCache?.putPending(this.version, waiting, this.facts.incarnation, this.conflicts);
     stored?.catch((error) => this.#announce("error", error));
   }
