@@ -394,4 +394,23 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit("src/stratalog/records/decisions.py", "; give the first body of a new record as create=", ""),),
         ("tests/records/test_put.py::test_b21_update_of_an_unknown_record_is_not_found_and_writes_nothing",),
     ),
+    Removal(
+        "B2500",
+        (
+            Edit(
+                "src/stratalog/server/bodies.py",
+                "        try:\n            decode_body(body, self.kind, plain=self.is_plain)\n",
+                "        decode_body(body, self.kind, plain=self.is_plain)\n        try:\n            pass\n",
+            ),
+        ),
+        (
+            "tests/server/test_push_parts.py::"
+            "test_a_mutation_whose_arguments_cannot_be_decoded_is_rejected_and_blocks_nobody",
+        ),
+    ),
+    Removal(
+        "B2501",
+        (Edit("src/stratalog/server/ranges.py", "if has_same_body else None", ""),),
+        ("tests/server/test_api_records.py::test_a_resumed_download_of_a_replaced_body_begins_again",),
+    ),
 )
