@@ -6,6 +6,8 @@ from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
+PUSH_PARTS = "tests/server/test_push_parts.py"
+
 CONNECTIONS = "src/stratalog/server/connection_shares.py"
 PRESENCE = "src/stratalog/server/presence.py"
 LIVE_RIGHT = "src/stratalog/server/live_right.py"
@@ -403,10 +405,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        decode_body(body, self.kind, plain=self.is_plain)\n        try:\n            pass\n",
             ),
         ),
-        (
-            "tests/server/test_push_parts.py::"
-            "test_a_mutation_whose_arguments_cannot_be_decoded_is_rejected_and_blocks_nobody",
-        ),
+        (f"{PUSH_PARTS}::test_a_mutation_whose_arguments_cannot_be_decoded_is_rejected_and_blocks_nobody",),
     ),
     Removal(
         "B2501",
@@ -417,5 +416,16 @@ REMOVALS: tuple[Removal, ...] = (
         "B2504",
         (Edit("src/stratalog/server/records.py", "        if name in headers:", "        if name in ():"),),
         ("tests/server/test_api_records.py::test_a_write_with_a_header_that_the_server_would_not_obey_is_refused",),
+    ),
+    Removal(
+        "B2505",
+        (
+            Edit(
+                "src/stratalog/documents/replay.py",
+                "if fork.log.record.prefix == target.log.record.prefix:",
+                "if fork.log.record.prefix == target:",
+            ),
+        ),
+        ("tests/documents/test_merging.py::test_a_document_is_not_merged_into_itself",),
     ),
 )

@@ -7,6 +7,7 @@ from tests.removals.removal import Edit, Removal
 __all__ = ["REMOVALS"]
 
 OF_HISTORY = "tests/documents/test_history.py::test_a_history_that_meets_the_entry_of_another_version_is_corrupt"
+SEGMENTS = "tests/log/test_damaged_segments.py"
 BACKUP = "src/stratalog/backups/backup.py"
 BACKUP_FAILURES = "src/stratalog/backups/failures.py"
 BACKUP_FAMILY = "src/stratalog/backups/family.py"
@@ -863,9 +864,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B2503",
         (Edit("src/stratalog/log/plan.py", "and not _can_begin(name, head.version)", "and not name.kind"),),
         (
-            "tests/log/test_damaged_segments.py::"
-            "test_no_append_uses_an_empty_segment_that_a_damaged_name_record_names",
-            "tests/log/test_damaged_segments.py::test_the_first_append_of_a_log_with_a_damaged_incarnation_is_refused",
+            f"{SEGMENTS}::test_no_append_uses_an_empty_segment_that_a_damaged_name_record_names",
+            f"{SEGMENTS}::test_the_first_append_of_a_log_with_a_damaged_incarnation_is_refused",
         ),
     ),
 )
