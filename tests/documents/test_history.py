@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 from stratalog.documents import Document, verify
 from stratalog.documents.snapshots import roots_of
 from stratalog.errors import Corrupt, Unavailable, Unsupported, VersionForgotten
-from stratalog.keys import number, snapshots_partition
+from stratalog.keys import entries_partition, number, snapshots_partition
 from stratalog.log import Event
 from stratalog.log.snapshots import list_snapshots
-from stratalog.ports.index import Delete
+from stratalog.ports.index import Delete, Item, Put
 from stratalog.protocol import Mutation
 from stratalog.tree.reach import addresses
 from tests.documents.helpers import World, inc, large, put
@@ -46,6 +47,18 @@ def grown(world: World) -> Document:
     ):
         document.apply([mutation], author="ada@example.org")
     return document
+
+
+@pytest.mark.parametrize(("version", "source"), [(6, 2), (3, 6)])
+def test_a_history_that_meets_the_entry_of_another_version_is_corrupt(version: int, source: int) -> None:
+    """Version 3 with the body of version 6 names version 4 as the change before it, so the read would not end."""
+    document = grown(World())
+    index, partition = document.log.environment.index, entries_partition(document.log.record.prefix, 1)
+    body = index.get(partition, number(source))
+    assert body is not None
+    index.commit([Put(Item(partition, number(version), body.attributes))])
+    with pytest.raises(Corrupt, match="lacks the change"):
+        list(islice(document.history("c/a"), 10))
 
 
 @pytest.mark.parametrize("interval", [1, 2, 3, 100])

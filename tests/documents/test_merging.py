@@ -11,7 +11,7 @@ import pytest
 import stratalog
 from stratalog.documents import Document, merge, replay, verify
 from stratalog.documents.replay import merge_client
-from stratalog.errors import MergeConflict, ReservedName, Unavailable
+from stratalog.errors import Invalid, MergeConflict, ReservedName, Unavailable
 from stratalog.keys import entries_partition
 from stratalog.maintenance.document_export import export_document
 from stratalog.maintenance.document_import import import_document
@@ -240,3 +240,18 @@ def test_the_memory_of_a_merge_does_not_grow_with_the_square_of_the_mutations_of
     finally:
         tracemalloc.stop()
     assert (peak - before) / 1000 < 4000, "bytes for each mutation"
+
+
+@pytest.mark.parametrize("is_fork", [False, True], ids=["document", "fork"])
+def test_a_document_is_not_merged_into_itself(is_fork: bool) -> None:
+    """Otherwise each merge would add the mutations of the last merge to the next one."""
+    world = World()
+    document = world.create()
+    document.apply([inc()])
+    merged = document.fork("copy") if is_fork else document
+    merged.apply([inc(client="bob")])
+    version = merged.version
+    for function in (merge, replay):
+        with pytest.raises(Invalid, match="into itself"):
+            function(merged, world.open(merged.name))
+    assert merged.version == version

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -10,15 +11,15 @@ import stratalog
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.documents.expiry import idle_clients
 from stratalog.errors import Corrupt, Unavailable, VersionForgotten
-from stratalog.keys import entries_partition, number, segments_partition
-from stratalog.log import Log, fork_log, open_log
+from stratalog.keys import NAME_SORT, entries_partition, name_partition, number, segments_partition
+from stratalog.log import Event, Log, fork_log, open_log
 from stratalog.log.lifecycle import delete_log
 from stratalog.log.retention import archive_segments, free_segments, free_segments_below, raise_floor
 from stratalog.log.segments import list_segments
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy
 from stratalog.maintenance.store_pass import maintain
-from stratalog.ports.index import Delete
+from stratalog.ports.index import Delete, Item, Put
 from stratalog.records import retention
 from stratalog.testing.clock import ManualClock
 from tests.damage import damage_blob
@@ -55,6 +56,36 @@ def test_a_kept_version_whose_segment_record_is_lost_is_damage(first: int, is_fo
         list(reader.read())
     with pytest.raises(Corrupt):
         reader.entry(first)
+
+
+@pytest.mark.parametrize("damage", [{"s": 8}, {"s": 12}, {"s": 15}, {"i": "another"}])
+@pytest.mark.parametrize("floor", [0, 6])
+def test_no_append_uses_an_empty_segment_that_a_damaged_name_record_names(damage: dict[str, Any], floor: int) -> None:
+    """Otherwise version 8 or 12 would exist twice."""
+    log = filled()
+    index = log.environment.index
+    if floor:
+        raise_floor(log, floor)
+    intact = index.get(name_partition("acme", "plan"), NAME_SORT)
+    assert intact is not None
+    index.commit([Put(Item(intact.partition, intact.sort, {**intact.attributes, **damage}))])
+    damaged = open_log(log.environment, "acme", "plan")
+    with pytest.raises(Corrupt, match="names an empty segment"):
+        damaged.append(Event("set", 1))
+    assert not list(index.query(entries_partition(damaged.record.prefix, damaged.record.segment)))
+    index.commit([Put(intact)])
+    assert open_log(log.environment, "acme", "plan").append(Event("set", 1)).version == 15
+
+
+def test_the_first_append_of_a_log_with_a_damaged_incarnation_is_refused() -> None:
+    log = new_log()
+    log.append(Event("set", 1))
+    index = log.environment.index
+    intact = index.get(name_partition("acme", "plan"), NAME_SORT)
+    assert intact is not None
+    index.commit([Put(Item(intact.partition, intact.sort, {**intact.attributes, "i": "another"}))])
+    with pytest.raises(Corrupt, match="names an empty segment"):
+        open_log(log.environment, "acme", "plan").append(Event("set", 2))
 
 
 def test_above_the_floor_a_version_without_a_segment_is_damage_and_at_the_floor_it_is_forgotten() -> None:

@@ -6,6 +6,8 @@ from tests.removals.removal import Edit, Removal
 
 __all__ = ["REMOVALS"]
 
+OF_HISTORY = "tests/documents/test_history.py::test_a_history_that_meets_the_entry_of_another_version_is_corrupt"
+SEGMENTS = "tests/log/test_damaged_segments.py"
 BACKUP = "src/stratalog/backups/backup.py"
 BACKUP_FAILURES = "src/stratalog/backups/failures.py"
 BACKUP_FAMILY = "src/stratalog/backups/family.py"
@@ -835,5 +837,35 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{CLI_LISTS}::test_a_command_for_the_whole_store_names_a_damaged_key_of_its_lists[organisation]",),
+    ),
+    Removal(
+        "B2502",
+        (
+            Edit(
+                "src/stratalog/documents/history.py",
+                "change is None or abs(change.before) >= version or any",
+                "change is None or any",
+            ),
+        ),
+        (f"{OF_HISTORY}[3-6]",),
+    ),
+    Removal(
+        "B2502",
+        (
+            Edit(
+                "src/stratalog/documents/history.py",
+                "next((change for change in commit.patch if change.key == key), None)",
+                "next(change for change in commit.patch if change.key == key)",
+            ),
+        ),
+        (f"{OF_HISTORY}[6-2]",),
+    ),
+    Removal(
+        "B2503",
+        (Edit("src/stratalog/log/plan.py", "and not _can_begin(name, head.version)", "and not name.kind"),),
+        (
+            f"{SEGMENTS}::test_no_append_uses_an_empty_segment_that_a_damaged_name_record_names",
+            f"{SEGMENTS}::test_the_first_append_of_a_log_with_a_damaged_incarnation_is_refused",
+        ),
     ),
 )

@@ -59,6 +59,26 @@ def test_a_large_body_is_read_back_in_full_and_in_ranges(client: Client) -> None
         assert client.get(REPORT, headers={"Range": whole}).status_code == 200
 
 
+@pytest.mark.parametrize("name", ["If-Match", "If-None-Match", "If-Unmodified-Since", "Content-Range"])
+def test_a_write_with_a_header_that_the_server_would_not_obey_is_refused(client: Client, name: str) -> None:
+    client.put(REPORT, content=b"one")
+    assert problem(client.put(REPORT, content=b"two", headers={name: "x"})) == (400, "invalid")
+    assert problem(client.delete(REPORT, headers={name: "x"})) == (400, "invalid")
+    assert client.get(REPORT).content == b"one"
+
+
+def test_a_resumed_download_of_a_replaced_body_begins_again(client: Client) -> None:
+    client.put(REPORT, content=b"old body")
+    tag = client.get(REPORT).headers["etag"]
+    rest = client.get(REPORT, headers={"Range": "bytes=4-", "If-Range": tag})
+    assert (rest.status_code, rest.content) == (206, b"body")
+    client.put(REPORT, content=b"new text")
+    again = client.get(REPORT, headers={"Range": "bytes=4-", "If-Range": tag})
+    assert (again.status_code, again.content) == (200, b"new text")
+    beyond = client.get(REPORT, headers={"Range": "bytes=8-", "If-Range": tag})
+    assert (beyond.status_code, beyond.content) == (200, b"new text")
+
+
 def test_only_the_response_for_a_given_version_is_immutable(client: Client) -> None:
     client.put(REPORT, content=b"one")
     latest, named = client.get(REPORT), client.get(f"{REPORT}?version=1")

@@ -78,7 +78,7 @@ def request_bytes(**limits: int) -> RequestBytes:
 
 def asking(spool: BodySpool) -> Any:
     """Return an object that replaces a request, with the attributes that responses use."""
-    scope = {"state": {"stratalog_bytes": request_bytes()}}
+    scope = {"state": {"stratalog_bytes": request_bytes()}, "headers": []}
     return SimpleNamespace(
         scope=scope, app=SimpleNamespace(state=SimpleNamespace(service=SimpleNamespace(spool=spool)))
     )

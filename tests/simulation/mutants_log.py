@@ -344,7 +344,10 @@ MUTANTS = (
         "final answer from a stale head", replaced(LogAppend, "__init__", _append_fresh), "stale-answer", "honest-retry"
     ),
     _mutant(
-        "head read again from an outdated replica", replaced(LogAppend, "_reread", _reread_lagging), "stale-answer"
+        "head read again from an outdated replica",
+        replaced(LogAppend, "_reread", _reread_lagging),
+        "stale-answer",
+        "dangling",
     ),
     _mutant("hash without the time", replaced(PendingEntry, "hash_after", _hash_without_time), "chain"),
     _mutant("a fork begins another history", replaced(lifecycle, "_lineage", _lineage_unhashed), "chain"),

@@ -159,7 +159,11 @@ def _changes_down(
             version = _change_before(log, state_at, key, version)
             continue
         commit = read_commit(entry)
-        change = next(change for change in commit.patch if change.key == key)
+        change = next((change for change in commit.patch if change.key == key), None)
+        # The versions must fall, or a damaged entry could make this loop endless.
+        count = len(commit.mutations)
+        if change is None or abs(change.before) >= version or any(not 0 <= position < count for position in change.by):
+            raise Corrupt("an entry lacks the change that a later change or a state names", version=version, key=key)
         size = sum(arguments_size(commit.mutations[position], commit.patch) for position in change.by)
         size += value_size(change.value) if change.value else 0
         yield Unread(version, size, partial(_key_change, log, entry, commit, change, values))

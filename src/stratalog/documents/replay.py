@@ -22,7 +22,7 @@ from stratalog.documents.history import reading_entry
 from stratalog.documents.run import Ran, Run, run_batch
 from stratalog.documents.state import ClientState, State
 from stratalog.documents.view import View
-from stratalog.errors import MergeConflict, NotFound, VersionForgotten
+from stratalog.errors import Invalid, MergeConflict, NotFound, VersionForgotten
 from stratalog.protocol.messages import Mutation, Outcome
 
 __all__ = ["ReplayReport", "Replayed", "merge", "merge_client", "replay"]
@@ -88,10 +88,10 @@ def replay(fork: Document, target: Document, *, after: int | None = None) -> Rep
     """Run the fork's own mutations on the target's newest state and report the results. Commits nothing.
 
     The replay leaves out the mutations of the fork's versions up to ``after``. It does not run mutations that were
-    merged before. Raises MergeConflict for a fork that lost merged mutations, and VersionForgotten or Redacted if an
-    entry of the fork cannot be read.
+    merged before. Raises MergeConflict for a fork that lost merged mutations, Invalid for a document and itself, and
+    VersionForgotten or Redacted if an entry of the fork cannot be read.
     """
-    check_class(Document, fork=fork, target=target)
+    _check_pair(fork, target)
     state = target.state()
     own = list(_own_mutations(fork))
     _check_continues(state, own, target)
@@ -107,11 +107,19 @@ def merge(fork: Document, target: Document) -> ReplayReport:
 
     Raises MergeConflict if a mutation fails this condition: nothing more is written. A merge of more than
     `BATCH_MUTATIONS` mutations takes several entries. If another writer commits between two of these entries, the merge
-    checks the remaining mutations again on one state. If this check fails, the entries written so far stay. Also raises
-    the errors of `Document.apply`: call `merge` again, which resumes the merge.
+    checks the remaining mutations again on one state. If this check fails, the entries written so far stay. Raises
+    Invalid for a document and itself. Also raises the errors of `Document.apply`: call `merge` again, which resumes the
+    merge.
     """
-    check_class(Document, fork=fork, target=target)
+    _check_pair(fork, target)
     return _Merge(fork, target).run()
+
+
+def _check_pair(fork: Document, target: Document) -> None:
+    check_class(Document, fork=fork, target=target)
+    if fork.log.record.prefix == target.log.record.prefix:
+        # Each merge would add the mutations of the last merge to the next one.
+        raise Invalid("a document cannot be merged into itself", document=fork.name)
 
 
 def merge_client(fork: Document) -> str:

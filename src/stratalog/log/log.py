@@ -72,7 +72,7 @@ class Log:
     @property
     def first(self) -> int:
         """The version before the log's own first entry: in a fork the version of the fork, else 0."""
-        return self.record.lineage[-1].version if self.record.lineage else 0
+        return self.record.first
 
     def append(
         self,

@@ -100,6 +100,11 @@ class NameRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The prefix of this incarnation's partitions."""
         return log_prefix(self.organisation, self.name, self.incarnation)
 
+    @property
+    def first(self) -> int:
+        """The version before the log's own first entry: in a fork the version of the fork, else 0."""
+        return self.lineage[-1].version if self.lineage else 0
+
 
 def read_name(index: Index, organisation: str, name: str) -> NameRecord | None:
     """Return the current record, even if the log is deleted; None if no log ever had the name."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from stratalog.errors import Corrupt
 from stratalog.keys import entries_partition, number
 from stratalog.log.entries import SEAL
 from stratalog.log.head import Head
@@ -51,8 +52,12 @@ def plan_append(
 
     If the last entry has a snapshot, the commit stores the snapshot too. The commit then succeeds only while the name
     record is unchanged, and while the snapshot exists whose parts the new snapshot shares.
+
+    Raises Corrupt if the name record names a segment that cannot be empty, and the segment is empty.
     """
     assert batch, "a plan appends at least one entry"
+    if head.version < head.segment and not _can_begin(name, head.version):
+        raise Corrupt("the name record names an empty segment", log=name.name, segment=head.segment)
     # Times never decrease along a log, even if this process's clock is behind the clock of the last writer.
     created_ms = now_ms if now_ms > head.created_ms else head.created_ms
     version, before = head.version, head.hash
@@ -82,6 +87,18 @@ def plan_append(
         standing = entries_partition(name.prefix, head.segment) if roll_over else partition
         writes.append(Check(standing, number(head.version), Equals("h", head.hash)))
     return Plan(writes, head.version + 1, batch, partition, segment, created_ms, hashes, blobs)
+
+
+def _can_begin(name: NameRecord, version: int) -> bool:
+    """Whether a segment after ``version`` can be empty. If not, an append to it could use a version a second time.
+
+    A roll-over commits a segment with its first entry, so only a new log or fork has an empty segment. A head below the
+    floor is outdated, and its append will fail. A log without ancestors owns its blobs, so another owner shows that the
+    incarnation is damaged.
+    """
+    if not name.lineage and name.floor:
+        return version < name.floor
+    return version == name.first and (bool(name.lineage) or name.owner == name.prefix)
 
 
 def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:

@@ -185,7 +185,7 @@ class ArgumentsCheck:
     def open(self, raw: msgspec.Raw) -> RawArguments | Undecodable | None:
         """Return the arguments still encoded, `Undecodable` if they cannot be decoded, or None if there are none.
 
-        Raises LimitExceeded for arguments that are too large, and Invalid for malformed ``{"$bytes": …}``.
+        Raises LimitExceeded for arguments that are too large.
         """
         body = bytes(raw)
         if not body:
@@ -197,11 +197,9 @@ class ArgumentsCheck:
         # Decode the arguments and discard the result. Otherwise invalid arguments would fail later, after earlier parts
         # were applied.
         try:
-            value = decode_body(body, self.kind, plain=True)
+            decode_body(body, self.kind, plain=self.is_plain)
         except (Invalid, LimitExceeded) as exc:
             return Undecodable(str(exc.details.get("reason", exc.message)))
-        if not self.is_plain:
-            _restored(value, body, self.kind)
         return RawArguments(raw, size, self._decode)
 
     def _decoded_bytes(self, body: bytes) -> int:

@@ -39,7 +39,8 @@ __all__ = ["Middleware", "decoded_names"]
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _CORS_METHODS = "GET, PUT, POST, DELETE"
 _CORS_HEADERS = (
-    "authorization, content-type, content-encoding, x-replicache-requestid, range, if-none-match, stratalog-path"
+    "authorization, content-type, content-encoding, x-replicache-requestid, range, if-range, if-none-match, "
+    "stratalog-path"
 )
 _CORS_EXPOSED = "etag, retry-after, content-range, stratalog-version, stratalog-live"
 _CORS_SECONDS = "600"

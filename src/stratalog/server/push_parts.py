@@ -42,7 +42,7 @@ class RawArguments:
 Open = Callable[[msgspec.Raw], RawArguments | Undecodable | None]
 """Checks encoded arguments. Returns `Undecodable` for arguments that cannot be decoded, and None for no arguments.
 
-Raises Invalid for malformed ``{"$bytes": …}``, and LimitExceeded.
+Raises LimitExceeded.
 """
 
 

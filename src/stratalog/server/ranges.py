@@ -14,6 +14,7 @@ from litestar.response import Stream
 from stratalog.server.byte_budgets import bytes_of
 from stratalog.server.error_responses import PROBLEMS, response
 from stratalog.server.errors import Refused
+from stratalog.server.request_headers import headers_of
 
 if TYPE_CHECKING:
     from stratalog.server.service import Service
@@ -52,9 +53,10 @@ def answer_body(
 ) -> Response[bytes] | Stream:
     """Return a streamed body or its ``wanted`` range, or 304 if ``known`` names its ``digest``.
 
-    ``wanted`` and ``known`` are the headers Range and If-None-Match. ``immutable`` means that the path always names
-    these bytes. ``parts`` are read one by one. While the server sends a large part, the part is in the spool file, and
-    only one piece is in memory. So the iterator should keep no reference to a yielded part.
+    ``wanted`` and ``known`` are the headers Range and If-None-Match. If the header If-Range names another body, the
+    response is the whole body. ``immutable`` means that the path always names these bytes. ``parts`` are read one by
+    one. While the server sends a large part, the part is in the spool file, and only one piece is in memory. So the
+    iterator should keep no reference to a yielded part.
 
     Raises Refused for a range outside the body, and the errors of `BodySpool.pieces`. Damage in the first part raises
     an error. After later damage, the response is shorter than its Content-Length.
@@ -68,7 +70,9 @@ def answer_body(
     }
     if known is not None and _is_among(etag, known):
         return Response(b"", status_code=304, headers=common, media_type=OCTETS)
-    span = _span(wanted, size)
+    # A caller that resumes a download has the beginning of the body that If-Range names. No range of another body fits.
+    has_same_body = headers_of(request.scope).get("if-range", etag).strip() == etag
+    span = _span(wanted, size) if has_same_body else None
     start, end = span or (0, size)
     common["Content-Length"] = str(end - start)
     if span is not None:

@@ -23,6 +23,7 @@ from stratalog.server.byte_budgets import bytes_of
 from stratalog.server.error_responses import PROBLEMS
 from stratalog.server.parameters import PREFIX, At, Count, Flag, Name, Text
 from stratalog.server.ranges import BODY_RESPONSES, OCTETS, IfNoneMatch, RangeHeader, answer_body
+from stratalog.server.request_headers import headers_of
 from stratalog.server.row_pages import DamagedRows, answer_page, page_of
 from stratalog.server.security import Principal
 from stratalog.server.service import Served, deleting, posting, reading
@@ -130,6 +131,7 @@ async def put_record(
     time. The response is the version that contains the body, or the latest version if the body was discarded. Metadata
     is a JSON object.
     """
+    _refuse_conditions(request)
     decoded = _metadata(metadata)
     own: dict[str, Any] = {"write_id": write_id, "principal": request.user.id}
     if if_newer and source_time_ms is None:
@@ -210,6 +212,7 @@ def delete_record(
     write_id: WriteId = None,
 ) -> None:
     """Earlier versions stay readable. If the record is deleted already, nothing is written."""
+    _refuse_conditions(request)
     service.store.records(organisation).delete(record, expected=expected, write_id=write_id, principal=request.user.id)
 
 
@@ -220,6 +223,14 @@ def undelete(
     """The restored body is a new version. If the record is not deleted, nothing is written."""
     records = service.store.records(organisation)
     return _info(records.undelete(record, write_id=write_id, principal=request.user.id))
+
+
+def _refuse_conditions(request: Asked) -> None:
+    """Raise Invalid for a header of HTTP that makes a write conditional or partial: the server would not obey it."""
+    headers = headers_of(request.scope)
+    for name in ("if-match", "if-none-match", "if-unmodified-since", "content-range"):
+        if name in headers:
+            raise Invalid("a write of a record takes no such header; use the parameter expected", value=name)
 
 
 def _metadata(text: str | None) -> dict[str, Any] | None:
