@@ -27,6 +27,7 @@ from stratalog import (
 from stratalog import VersionConflict as Overtaken
 from stratalog.codec import sha256
 from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
+from stratalog.struct_types import resolved
 from stratalog_catalogue.encodings import UTF8
 from stratalog_catalogue.folder import Step
 from stratalog_catalogue.limits import (
@@ -171,7 +172,7 @@ def resolve(records: Records, letter_id: str) -> None:
 def failure_of(letter: DeadLetter) -> IngestFailure | None:
     """Return the data in a letter's pointer, or None if the catalogue did not write the pointer."""
     try:
-        return msgspec.json.decode(letter.pointer, type=IngestFailure)
+        return msgspec.json.decode(letter.pointer, type=resolved(IngestFailure))
     except (msgspec.DecodeError, RecursionError):
         return None
 
