@@ -21,6 +21,7 @@ _lock = threading.RLock()
 _resolved: set[Any] = set()
 
 # A child would inherit the unfinished description, so a fork waits for the end of the evaluation.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def resolved(kind: T) -> T:
