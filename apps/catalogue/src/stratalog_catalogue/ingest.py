@@ -323,8 +323,7 @@ def body_of(source: Source, record: SplitRecord, time_ms: int) -> NewBody:
 
 def time_of(record: SplitRecord, time_ms: int) -> int:
     """Return the record's own time, else the time of its file, else ``time_ms``."""
-    times = (time for time in (record.time_ms, record.file_time_ms) if time is not None)
-    return next(times, time_ms)
+    return next((time for time in (record.time_ms, record.file_time_ms) if time is not None), time_ms)
 
 
 def metadata_of(source: Source, record: SplitRecord) -> dict[str, Any]:

@@ -164,8 +164,7 @@ class Sheet:
     def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
         """Return one cell at a version, with its value. Raises Invalid, and NotFound for a missing sheet or version."""
         column, row = parse_cell(cell)
-        content = self._query(at, "cell", sheet=sheet, col=column, row=row)
-        if content is None:
+        if (content := self._query(at, "cell", sheet=sheet, col=column, row=row)) is None:
             raise tab_not_found(self.sheets(at), sheet)
         return msgspec.convert(content, resolved(Cell))
 
