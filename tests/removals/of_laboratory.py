@@ -201,7 +201,7 @@ REMOVALS: tuple[Removal, ...] = (
             Edit(
                 "tests/interrupts.py",
                 'if event == "opcode" and next(self._steps) == self._step:',
-                'if event == "opcode" and self.victim is None and (self._step == 0 or next(self._steps) == self._step):',
+                'if event == "opcode" and not self.victim and (not self._step or next(self._steps) == self._step):',
             ),
         ),
         ("tests/test_group_commit.py::test_an_interrupter_interrupts_one_thread_however_the_threads_take_turns",),
