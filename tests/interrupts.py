@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -18,7 +19,8 @@ class Interrupter:
     """Raises KeyboardInterrupt once, before bytecode ``step`` of ``functions``, counted from 0 over all threads."""
 
     def __init__(self, step: int, functions: Iterable[FunctionType]) -> None:
-        self._left = step
+        self._step = step
+        self._steps = count()
         self._codes: set[CodeType] = {function.__code__ for function in functions}
         self.victim: str | None = None
 
@@ -36,11 +38,10 @@ class Interrupter:
         if frame.f_code not in self._codes:
             return None
         frame.f_trace_opcodes = True
-        if event == "opcode" and self.victim is None:
-            if self._left == 0:
-                self.victim = threading.current_thread().name
-                raise KeyboardInterrupt
-            self._left -= 1
+        # One call into C counts, so two threads never have the same number and only one of them is interrupted.
+        if event == "opcode" and next(self._steps) == self._step:
+            self.victim = threading.current_thread().name
+            raise KeyboardInterrupt
         return self._trace
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 
 import pytest
 
@@ -14,6 +14,7 @@ from stratalog import group_commit
 from stratalog.errors import OutcomeUnknown, Unavailable
 from stratalog.group_commit import CommitDelay, GroupCommit, Latch, PendingCommit, closed_latch
 from stratalog.testing.clock import ManualClock
+from tests import interrupts
 from tests.interrupts import Interrupter, ends_of
 from tests.threads import SECONDS_MAX, join_all, start_all
 
@@ -324,6 +325,35 @@ class Committers:
         for pending in batch:
             self.committed.append(pending)
             pending.settle("written")
+
+
+@pytest.mark.usefixtures("untraced")
+def test_an_interrupter_interrupts_one_thread_however_the_threads_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[str] = []
+    interrupts_begun: list[int] = []
+
+    def step() -> None:
+        pass
+
+    def run() -> None:
+        try:
+            step()
+        except KeyboardInterrupt:
+            ends.append("interrupted")
+        else:
+            ends.append("ended")
+
+    def current_thread() -> threading.Thread:
+        """Let another thread take the same step before the interrupt of this thread."""
+        interrupts_begun.append(1)
+        if len(interrupts_begun) == 1:
+            join_all(start_all([run]))
+        return threading.current_thread()
+
+    with Interrupter(0, [step]).active(), monkeypatch.context() as patch:
+        patch.setattr(interrupts, "threading", SimpleNamespace(current_thread=current_thread))
+        join_all(start_all([run]))
+    assert ends == ["ended", "interrupted"]
 
 
 @pytest.mark.usefixtures("untraced")

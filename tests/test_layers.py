@@ -37,6 +37,7 @@ GROUND = {
     "recent_reads",
     "retry",
     "settings",
+    "struct_types",
     "urls",
 }
 GROUND_LIBRARIES = {"msgspec", "zstandard"}

@@ -38,6 +38,7 @@ MODULES = [
     "stratalog.group_commit",
     "stratalog.retry",
     "stratalog.process_fork",
+    "stratalog.struct_types",
     "stratalog.extras",
     "stratalog",
 ]

@@ -28,6 +28,7 @@ group_commit   threads that share one commit
 newest         a value that threads share, and that no older value replaces
 cache          a cache of decoded values, with a limit in bytes
 recent_reads   the blobs that this process has found intact, or has written, a short time ago
+struct_types   types of msgspec that several threads decode
 process_fork   invalidation of handles in a forked child
 folders        durable folders, and the removal of empty ones
 urls           the parts of URLs

@@ -17,6 +17,8 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
+from stratalog.struct_types import resolved
+
 __all__ = ["CheckedStruct", "check_class"]
 
 
@@ -73,7 +75,7 @@ def _checked(name: str, value: Any, wanted: Any) -> Any:
         return value
     try:
         plain = _plain(value)
-        converted = msgspec.convert(plain, wanted)
+        converted = msgspec.convert(plain, resolved(wanted))
     except (msgspec.ValidationError, OverflowError) as exc:
         words = re.sub(r"\b(array|object|null)\b", lambda match: _IN_PYTHON[match[0]], str(exc))
         raise TypeError(f"{name} is not valid: {words}") from exc

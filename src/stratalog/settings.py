@@ -17,6 +17,7 @@ import msgspec
 from stratalog.arguments import CheckedStruct
 from stratalog.codec import json_reason
 from stratalog.errors import Invalid
+from stratalog.struct_types import resolved
 
 __all__ = ["CHUNK_CACHE", "SETTINGS", "Section", "Settings", "parse_settings", "read_settings"]
 
@@ -47,7 +48,7 @@ class Settings(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=T
             if value <= 0:
                 raise Invalid("a setting must be above 0", section=section, name=name, value=value)
         try:
-            return msgspec.convert({**msgspec.structs.asdict(base), **given}, type(base))
+            return msgspec.convert({**msgspec.structs.asdict(base), **given}, resolved(type(base)))
         except msgspec.ValidationError as exc:
             raise Invalid("a setting has the wrong type", section=section, reason=str(exc)) from exc
 
@@ -55,7 +56,7 @@ class Settings(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def parse_settings(text: str | bytes) -> Settings:
     """Return the settings in a JSON object. Raises Invalid."""
     try:
-        return msgspec.json.decode(text, type=Settings)
+        return msgspec.json.decode(text, type=resolved(Settings))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Invalid("the settings are not valid", reason=json_reason(text, exc)) from exc
 

@@ -10,8 +10,9 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
+from threading import Event
 from typing import Any, NoReturn
 
 import msgspec
@@ -399,6 +400,40 @@ def test_a_caller_beyond_the_limit_of_waiting_callers_is_refused(made: Callable[
     pool = made(engines_max=1, waiting_max=0)
     with ThreadPoolExecutor(1) as other, pool.lend("a"), pytest.raises(Unavailable, match="too many"):
         other.submit(lent_pid, pool, "a").result()
+
+
+def test_a_later_caller_does_not_overtake_a_waiting_caller(made: Callable[..., EnginePool]) -> None:
+    pool, order, taken = made(engines_max=2, wait_seconds_max=SECONDS_MAX), [], Event()
+
+    def wait_first() -> None:
+        with pool.lend("first"):
+            order.append("first")
+            assert taken.wait(SECONDS_MAX)
+
+    with ExitStack() as lent:
+        for owner in ("a", "b"):
+            lent.enter_context(pool.lend(owner))
+        waiting = start_all([wait_first])
+        until(lambda: len(pool._waiting) == 1)
+        with pool._freed:  # so that the waiting caller sees the idle engines only after the later caller has seen them
+            lent.close()
+            with pool.lend("later"):
+                order.append("later")
+                taken.set()
+    join_all(waiting)
+    assert order == ["first", "later"]
+
+
+def test_a_caller_that_waits_for_a_lent_sheet_holds_back_no_caller_of_another_sheet(
+    made: Callable[..., EnginePool],
+) -> None:
+    pool = made(engines_max=2, wait_seconds_max=SECONDS_MAX)
+    with pool.lend("a"):
+        waiting = start_all([lambda: lent_pid(pool, "a")])
+        until(lambda: len(pool._waiting) == 1)
+        with pool.lend("b"):
+            assert len(pool._waiting) == 1
+    join_all(waiting)
 
 
 def test_a_sheet_gets_the_engine_that_has_its_model_open(made: Callable[..., EnginePool]) -> None:

@@ -16,6 +16,7 @@ from stratalog.codec import encode, sha256
 from stratalog.errors import Corrupt, Unsupported
 from stratalog.log.bodies import BodyRef
 from stratalog.ports.index import Item, item_bytes
+from stratalog.struct_types import resolved
 from stratalog.tree.nodes import Root
 
 __all__ = [
@@ -116,10 +117,10 @@ Write = Callable[[bytes], BodyRef]
 def decode_manifest(body: bytes) -> BackupManifest:
     """Decode a manifest. Raises Corrupt, and Unsupported for another format."""
     try:
-        head = msgspec.json.decode(body, type=_Head)
+        head = msgspec.json.decode(body, type=resolved(_Head))
         if (head.format, head.format_version) != (FORMAT, FORMAT_VERSION):
             raise Unsupported("the backup has an unknown format", format_version=head.format_version)
-        return msgspec.json.decode(body, type=BackupManifest)
+        return msgspec.json.decode(body, type=resolved(BackupManifest))
     except (msgspec.DecodeError, RecursionError) as exc:
         raise Corrupt("a backup's manifest cannot be decoded", reason=str(exc)) from exc
 

@@ -26,6 +26,7 @@ from stratalog.errors import (
 )
 from stratalog.protocol.live import ADDRESS_HEADER
 from stratalog.protocol.sync import PATH_HEADER, Pull, Pulled, Push, Pushed
+from stratalog.struct_types import resolved
 from stratalog.urls import split_http_url
 
 __all__ = ["HttpTransport", "document_of"]
@@ -95,7 +96,7 @@ class HttpTransport:
             self._create = False
         response = self._send("POST", f"{self._url}/{verb}", msgspec.msgpack.encode(question))
         try:
-            return msgspec.msgpack.decode(response.content, type=kind)
+            return msgspec.msgpack.decode(response.content, type=resolved(kind))
         except (msgspec.DecodeError, ValueError, RecursionError) as exc:
             raise Corrupt("the server's response cannot be decoded", reason=str(exc)) from exc
 

@@ -19,6 +19,7 @@ from stratalog.errors import Corrupt, Invalid, LimitExceeded
 from stratalog.limits import PENDING_MUTATIONS_MAX, REJECTIONS_SHOWN_VERSIONS
 from stratalog.protocol.rebase import Intent
 from stratalog.protocol.sync import Clear, Cookie, Operation, Pulled, PutKey
+from stratalog.struct_types import resolved
 
 __all__ = ["Local", "MutationFailure", "SettledMutation"]
 
@@ -95,7 +96,7 @@ class Local:
         """The cookie of the canonical state; None before the first pull."""
         fact = self._fact("cookie")
         try:
-            return None if fact is None else msgspec.convert(fact, Cookie)
+            return None if fact is None else msgspec.convert(fact, resolved(Cookie))
         except msgspec.ValidationError as exc:
             raise Corrupt("the cookie in the file is damaged", reason=str(exc)) from exc
 

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from stratalog.errors import Invalid
+from stratalog.struct_types import resolved
 
 __all__ = ["Price", "PriceList", "Prices", "load_prices"]
 
@@ -67,6 +68,6 @@ def load_prices(path: Path | None = None) -> PriceList:
     """Return the list in the file ``path``; if None, the newest list of the package. Raises Invalid."""
     try:
         text = path.read_bytes() if path else files("stratalog.costs").joinpath(NEWEST).read_bytes()
-        return msgspec.json.decode(text, type=PriceList)
+        return msgspec.json.decode(text, type=resolved(PriceList))
     except (OSError, msgspec.DecodeError, RecursionError) as exc:
         raise Invalid("the list of prices cannot be read", path=path, reason=str(exc)) from exc

@@ -13,6 +13,7 @@ from stratalog.errors import Corrupt, Redacted, Unsupported
 from stratalog.log import Entry, Event
 from stratalog.ports.stored_attributes import StoredVersion
 from stratalog.protocol.messages import payload_hash
+from stratalog.struct_types import resolved
 
 __all__ = [
     "BASE",
@@ -175,7 +176,7 @@ def check_form(event: Event, version: int) -> None:
 
 def _in_form(event: Event, form: type[T], version: int) -> T:
     try:
-        return msgspec.convert(event.data, form, builtin_types=(bytes,))
+        return msgspec.convert(event.data, resolved(form), builtin_types=(bytes,))
     except msgspec.ValidationError as exc:
         raise Corrupt(
             "an event of a document has another form than its type", type=event.type, version=version, reason=str(exc)

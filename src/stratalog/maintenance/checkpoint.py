@@ -30,6 +30,7 @@ from stratalog.records.floor import read_floor
 from stratalog.records.history import item_at
 from stratalog.records.versions import Name
 from stratalog.store import Store
+from stratalog.struct_types import resolved
 
 __all__ = [
     "Checkpoint",
@@ -240,7 +241,7 @@ def _checkpoint(fields: Sequence[str]) -> Checkpoint:
     try:
         kind, name, origin, version, hash = fields
         organisation, id = map(unquote, name.split("/"))
-        history = msgspec.convert({"kind": kind, "organisation": organisation, "name": id}, HistoryName)
+        history = msgspec.convert({"kind": kind, "organisation": organisation, "name": id}, resolved(HistoryName))
         return Checkpoint(history, unquote(origin), _number(version), _hash(hash))
     except (ValueError, msgspec.ValidationError) as exc:
         raise Invalid("a checkpoint cannot be decoded", reason=str(exc)) from exc

@@ -35,6 +35,7 @@ from stratalog.maintenance.replayed_clock import ReplayedClock
 from stratalog.protocol.messages import Mutation, check_payload
 from stratalog.protocol.readable import from_plain
 from stratalog.store import Store
+from stratalog.struct_types import resolved
 
 __all__ = ["import_document"]
 
@@ -162,7 +163,7 @@ def _check(file: BinaryIO) -> _Header:
 
 def _header(first: dict[str, Any], last: dict[str, Any]) -> _Header:
     try:
-        header = msgspec.convert({**first, "digest": last.get("digest")}, _Header)
+        header = msgspec.convert({**first, "digest": last.get("digest")}, resolved(_Header))
     except msgspec.ValidationError as exc:
         raise Corrupt("an export's header cannot be decoded", reason=str(exc)) from exc
     if header.head != last["end"]:
@@ -189,7 +190,7 @@ def _entries(file: BinaryIO) -> Iterator[_Entry]:
             return
         try:
             hexadecimal = {field: bytes.fromhex(line[field]) for field in ("salt", "hash")}
-            yield msgspec.convert({**line, **hexadecimal}, _Entry)
+            yield msgspec.convert({**line, **hexadecimal}, resolved(_Entry))
         except (KeyError, TypeError, ValueError) as exc:
             raise Corrupt("a version of an export cannot be decoded", version=line["version"], reason=str(exc)) from exc
 
@@ -328,7 +329,7 @@ def _commit(state: State, entry: _Entry, values: Values, blob_batch: BlobBatch) 
 
 def _merged(entry: _Entry) -> Merged | None:
     try:
-        return None if entry.merged is None else msgspec.convert(from_plain(entry.merged), Merged)
+        return None if entry.merged is None else msgspec.convert(from_plain(entry.merged), resolved(Merged))
     except msgspec.ValidationError as exc:
         raise Corrupt("a merge of an export cannot be decoded", version=entry.version, reason=str(exc)) from exc
 

@@ -12,6 +12,7 @@ from stratalog.arguments import CheckedStruct
 from stratalog.codec import json_reason
 from stratalog.errors import Invalid
 from stratalog.limits import CLIENT_IDLE_DAYS_MIN
+from stratalog.struct_types import resolved
 
 __all__ = ["MaintenancePolicy", "RetentionPolicy", "read_policy"]
 
@@ -93,6 +94,6 @@ class MaintenancePolicy(CheckedStruct, frozen=True, kw_only=True, forbid_unknown
 def read_policy(text: str | bytes) -> MaintenancePolicy:
     """Parse a policy from a JSON object. Raises Invalid."""
     try:
-        return msgspec.json.decode(text, type=MaintenancePolicy)
+        return msgspec.json.decode(text, type=resolved(MaintenancePolicy))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Invalid("the policy is not valid", reason=json_reason(text, exc)) from exc

@@ -46,6 +46,7 @@ from stratalog.maintenance.verification import HistoryName
 from stratalog.ports.index import Item
 from stratalog.ports.queue import Queue
 from stratalog.records.versions import Name, unchecked_latest_item
+from stratalog.struct_types import resolved
 
 __all__ = ["blob_owners", "check_organisation", "check_queue", "unlisted"]
 
@@ -182,6 +183,6 @@ def _check_message(environment: Environment, body: bytes) -> None:
     if claim is None:
         return
     prefix = f"{escape(organisation)}/queue/{escape(document)}@{incarnation}/{token}"
-    readings = list(read_body_back(environment.blobs, prefix, msgspec.convert(claim, BodyRef)))
+    readings = list(read_body_back(environment.blobs, prefix, msgspec.convert(claim, resolved(BodyRef))))
     if any(reading.damage is not None and not reading.damage.is_missing for reading in readings):
         raise Corrupt("the push of a dead letter is damaged", key=readings[0].key)

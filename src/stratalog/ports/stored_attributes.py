@@ -15,6 +15,7 @@ import msgspec
 from stratalog.errors import Corrupt
 from stratalog.limits import INTEGER_MAX, VERSION_MAX
 from stratalog.ports.index import Attribute, Item
+from stratalog.struct_types import resolved
 
 __all__ = [
     "HASH",
@@ -61,7 +62,9 @@ def read_attributes(item: Item, shape: type[T], noun: str) -> T:
     """
     attributes = item.attributes
     try:
-        return msgspec.convert(attributes if type(attributes) is dict else dict(attributes), shape, builtin_types=BYTES)
+        return msgspec.convert(
+            attributes if type(attributes) is dict else dict(attributes), resolved(shape), builtin_types=BYTES
+        )
     except msgspec.ValidationError as exc:
         raise _corrupt(item, noun, exc) from exc
 

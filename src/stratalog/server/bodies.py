@@ -30,6 +30,7 @@ from stratalog.server.errors import Refused
 from stratalog.server.push_parts import PARTS, RawArguments
 from stratalog.server.request_bodies import body_pieces
 from stratalog.server.request_headers import headers_of
+from stratalog.struct_types import resolved
 
 __all__ = [
     "JSON",
@@ -295,7 +296,7 @@ def decode_body(body: bytes, kind: str, shape: Any = Any, *, plain: bool = False
         raise Refused(415, "unsupported-media-type", "a body must be JSON or MessagePack", value=kind)
     decode = msgspec.json.decode if kind == JSON else msgspec.msgpack.decode
     try:
-        value = decode(body, type=shape)
+        value = decode(body, type=resolved(shape))
     except msgspec.ValidationError as exc:
         raise Invalid("the body does not match the expected shape", reason=str(exc)) from exc
     except (msgspec.DecodeError, UnicodeError, TypeError, ValueError) as exc:

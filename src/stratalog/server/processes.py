@@ -23,6 +23,7 @@ from stratalog.clock import Clock
 from stratalog.limits import PROCESS_RESTART_SECONDS_MAX, PROCESS_RESTART_SECONDS_MIN, SIBLING_UNSENT_BYTES_MAX
 from stratalog.server.handovers import Mailboxes, open_mailboxes
 from stratalog.server.siblings import Ended, Siblings, Started
+from stratalog.struct_types import resolved
 
 __all__ = ["Membership", "Supervisor", "take_membership"]
 
@@ -63,7 +64,7 @@ class Membership(msgspec.Struct, frozen=True):
 def take_membership() -> Membership | None:
     """Remove this process's membership from the environment and return it, or None if no supervisor started it."""
     text = os.environ.pop(VARIABLE, "")
-    return msgspec.json.decode(text, type=Membership) if text else None
+    return msgspec.json.decode(text, type=resolved(Membership)) if text else None
 
 
 class Supervisor:

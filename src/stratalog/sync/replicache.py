@@ -17,6 +17,7 @@ from stratalog.errors import Collected, Invalid
 from stratalog.limits import INTEGER_MAX, JSON_DEPTH_MAX
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.protocol.sync import Clear, Cookie, Pull, Pulled, Push, Pushed
+from stratalog.struct_types import resolved
 from stratalog.sync.pull import MayWrite, OpenPull, open_pull
 
 __all__ = [
@@ -152,7 +153,7 @@ def _version(body: Any, name: str) -> Any:
 
 def _converted(body: Any, shape: type[Shape]) -> Shape:
     try:
-        return msgspec.convert(body, shape)
+        return msgspec.convert(body, resolved(shape))
     except msgspec.ValidationError as exc:
         raise Invalid("the request's body has the wrong shape", reason=str(exc)) from exc
 
@@ -166,7 +167,7 @@ def _cookie(cookie: Any) -> Cookie | None:
     if cookie is None:
         return None
     try:
-        return msgspec.convert(cookie, Cookie)
+        return msgspec.convert(cookie, resolved(Cookie))
     except msgspec.ValidationError:
         order: Any = cookie.get("order") if isinstance(cookie, dict) else cookie
     if type(order) not in (int, float) or not abs(order) < INTEGER_MAX:

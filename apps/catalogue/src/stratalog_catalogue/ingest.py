@@ -26,6 +26,7 @@ from stratalog import (
 from stratalog import VersionConflict as Overtaken
 from stratalog.codec import sha256
 from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
+from stratalog.struct_types import resolved
 from stratalog_catalogue.encodings import UTF8
 from stratalog_catalogue.folder import Step
 from stratalog_catalogue.letters import letters_with
@@ -171,7 +172,7 @@ def resolve(records: Records, letter_id: str) -> None:
 def failure_of(letter: DeadLetter) -> IngestFailure | None:
     """Return the data in a letter's pointer, or None if the catalogue did not write the pointer."""
     try:
-        return msgspec.json.decode(letter.pointer, type=IngestFailure)
+        return msgspec.json.decode(letter.pointer, type=resolved(IngestFailure))
     except (msgspec.DecodeError, RecursionError):
         return None
 
@@ -321,8 +322,7 @@ def body_of(source: Source, record: SplitRecord, time_ms: int) -> NewBody:
 
 def time_of(record: SplitRecord, time_ms: int) -> int:
     """Return the record's own time, else the time of its file, else ``time_ms``."""
-    times = (time for time in (record.time_ms, record.file_time_ms) if time is not None)
-    return next(times, time_ms)
+    return next((time for time in (record.time_ms, record.file_time_ms) if time is not None), time_ms)
 
 
 def metadata_of(source: Source, record: SplitRecord) -> dict[str, Any]:

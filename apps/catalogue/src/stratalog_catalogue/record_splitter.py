@@ -15,6 +15,7 @@ import msgspec
 
 from stratalog import Invalid, LimitExceeded, StratalogError, Unavailable
 from stratalog.codec import json_reason
+from stratalog.struct_types import resolved
 from stratalog_catalogue.csv_rows import cut_rows
 from stratalog_catalogue.encodings import UTF8, decode_text, encode_text, named_encoding, utf8_pieces
 from stratalog_catalogue.limits import CATALOGUE_DOCUMENT_BYTES_MAX, CATALOGUE_RECORD_BYTES_MAX
@@ -293,7 +294,7 @@ def _text(value: Any) -> str:
 def decoded_json(body: bytes, shape: Any = Any) -> Any:
     """Return a JSON value decoded as ``shape``. Raises Invalid."""
     try:
-        return msgspec.json.decode(body, type=shape)
+        return msgspec.json.decode(body, type=resolved(shape))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Invalid("the text is not JSON", reason=json_reason(body, exc)) from exc
 

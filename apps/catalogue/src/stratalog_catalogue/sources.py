@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from stratalog import Conflict, Corrupt, Invalid, NotFound, Records
+from stratalog.struct_types import resolved
 from stratalog_catalogue.encodings import check_encoding
 from stratalog_catalogue.limits import CATALOGUE_DELETIONS_PERCENT, CATALOGUE_PATTERN_PARTS_MAX
 from stratalog_catalogue.names import CHECKPOINTS, POLLS, SETTINGS, check_source
@@ -189,7 +190,7 @@ def put_settings(records: Records, source: Source) -> Source:
 def read_source(records: Records, name: str) -> Source:
     """Return a source's settings. Raises NotFound, and Invalid for settings that this program cannot read."""
     try:
-        return msgspec.json.decode(records.get(SETTINGS + check_source(name)).body, type=Source)
+        return msgspec.json.decode(records.get(SETTINGS + check_source(name)).body, type=resolved(Source))
     except (msgspec.DecodeError, RecursionError) as exc:
         raise Invalid("the source's settings are unknown to this program", source=name, reason=str(exc)) from exc
     except NotFound as exc:

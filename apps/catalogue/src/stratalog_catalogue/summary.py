@@ -9,6 +9,7 @@ from itertools import islice
 import msgspec
 
 from stratalog import NotFound, Records
+from stratalog.struct_types import resolved
 from stratalog_catalogue.limits import CATALOGUE_LETTERS_COUNTED_MAX
 from stratalog_catalogue.names import SUMMARIES, TITLES, WORKS, source_of_letter
 from stratalog_catalogue.reconciliation import ReconciliationCounts
@@ -75,7 +76,7 @@ def read_stats(records: Records) -> Stats:
     missing: list[str] = []
     for source in read_sources(records):
         try:
-            summaries.append(msgspec.json.decode(records.get(SUMMARIES + source.name).body, type=Summary))
+            summaries.append(msgspec.json.decode(records.get(SUMMARIES + source.name).body, type=resolved(Summary)))
         except NotFound:
             missing.append(source.name)
     return Stats(tuple(summaries), tuple(missing), *_letters(_letter_ids(records)))

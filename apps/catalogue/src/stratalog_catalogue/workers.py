@@ -13,6 +13,7 @@ import msgspec
 
 import stratalog
 from stratalog import Invalid, NotFound, Records, Store
+from stratalog.struct_types import resolved
 from stratalog_catalogue.names import CHECKPOINTS, SOURCES
 from stratalog_catalogue.reconciliation import ReconciliationCounts, reconcile_records
 from stratalog_catalogue.sources import Source, read_source, read_sources, readable_sources
@@ -142,7 +143,7 @@ class _Scan:
 
     def _begun(self) -> ScanRun:
         try:
-            run = msgspec.json.decode(self._records.get(RUN).body, type=ScanRun)
+            run = msgspec.json.decode(self._records.get(RUN).body, type=resolved(ScanRun))
         except NotFound:
             return ScanRun()
         return run if run.sources == self._names else ScanRun()

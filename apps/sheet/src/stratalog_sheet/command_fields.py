@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from stratalog.errors import Invalid
+from stratalog.struct_types import resolved
 
 __all__ = ["COMMANDS", "check_fields"]
 
@@ -165,6 +166,6 @@ def check_fields(command: Mapping[str, Any]) -> None:
     try:
         for name, type_ in _TYPES[kind].items():
             if name in command:
-                msgspec.convert(command[name], type_)
+                msgspec.convert(command[name], resolved(type_))
     except msgspec.ValidationError as exc:
         raise Invalid("a command has a value that the engine does not accept", type=kind, reason=str(exc)) from exc

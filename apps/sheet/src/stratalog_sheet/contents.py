@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from stratalog.struct_types import resolved
 from stratalog_sheet.cells import Position, cell_name, parse_cell
 from stratalog_sheet.moves import CopiedSheet, Inserted, Shift, shifts_of
 from stratalog_sheet.writes import CellWrite, writes_of
@@ -72,7 +73,7 @@ class _State(msgspec.Struct):
 
 def read_sheets(data: bytes) -> list[StateSheet]:
     """Return the sheets in the engine's JSON."""
-    return msgspec.json.decode(data, type=_State).sheets
+    return msgspec.json.decode(data, type=resolved(_State)).sheets
 
 
 class _Lines:

@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 
 from stratalog.errors import Corrupt, Unavailable
+from stratalog.struct_types import resolved
 
 __all__ = ["ENVIRONMENT", "engine_folder", "install_engine", "own_file"]
 
@@ -144,7 +145,7 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _pins() -> _Pins:
-    return msgspec.json.decode(own_file(PINS), type=_Pins)
+    return msgspec.json.decode(own_file(PINS), type=resolved(_Pins))
 
 
 def _fetch(npm: Sequence[str], work: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from stratalog import Entry, Event, Upcasters
 from stratalog.codec import encode
 from stratalog.errors import Corrupt, Invalid, LimitExceeded, Unsupported
 from stratalog.limits import WRITE_ID_BYTES_MAX
+from stratalog.struct_types import resolved
 from stratalog_sheet.bounds import check_bounds
 from stratalog_sheet.command_fields import COMMANDS, check_fields
 from stratalog_sheet.limits import SHEET_COMMANDS_MAX, SHEET_MESSAGE_BYTES_MAX, SHEET_TEXT_BYTES_MAX
@@ -173,7 +174,7 @@ def fact_of(entry: Entry) -> Fact:
             "a sheet's entry was written by a newer version of the program", type=event.type, schema=event.schema
         )
     try:
-        return msgspec.convert(event.data, kind)
+        return msgspec.convert(event.data, resolved(kind))
     except msgspec.ValidationError as exc:
         raise Corrupt("a sheet's entry has the wrong shape", version=entry.version, reason=str(exc)) from exc
 

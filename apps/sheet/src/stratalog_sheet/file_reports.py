@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from stratalog.struct_types import resolved
 from stratalog_sheet.cells import cell_name
 from stratalog_sheet.limits import SHEET_REPORT_CELLS_MAX
 
@@ -73,7 +74,7 @@ class Findings:
 
 def report_in(data: bytes) -> FileReport:
     """Decode a report from JSON. Empty ``data`` is an empty report: an entry without findings stores no report."""
-    return msgspec.json.decode(data, type=FileReport) if data else FileReport()
+    return msgspec.json.decode(data, type=resolved(FileReport)) if data else FileReport()
 
 
 def broken_formulas(broken: Mapping[str, Any]) -> list[FileFinding]:

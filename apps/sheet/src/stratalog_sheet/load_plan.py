@@ -28,6 +28,7 @@ from stratalog import Entry, Log
 from stratalog.codec import encode
 from stratalog.errors import Corrupt, LimitExceeded, VersionForgotten
 from stratalog.process_fork import close_in_child
+from stratalog.struct_types import resolved
 from stratalog_sheet.events import Created, Imported, Restored, Revision, fact_of
 from stratalog_sheet.limits import SHEET_LOAD_BYTES_MAX
 from stratalog_sheet.state import join_state
@@ -225,7 +226,7 @@ class LoadPlans:
 
 def revision_in(data: bytes) -> str:
     """Return the revision id in a state."""
-    return msgspec.json.decode(data, type=_Revised).revisionId
+    return msgspec.json.decode(data, type=resolved(_Revised)).revisionId
 
 
 def with_revision(data: bytes, revision: str) -> bytes:

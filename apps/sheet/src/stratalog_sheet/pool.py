@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,10 @@ class EnginePool:
     def lend(self, owner: str = "") -> Iterator[Models]:
         """Lend an engine for the block, preferably one with ``owner``'s models. An owner has one engine at a time.
 
-        Nested calls of one thread for the same owner share one engine. Raises Unavailable if too many callers wait,
-        this caller waited too long or an engine cannot start. Raises Closed after `close`, and EngineNeeded in a block
-        of `without`.
+        Nested calls of one thread for the same owner share one engine. Waiting callers get engines in their order of
+        arrival, except that a caller whose owner has an engine holds back only callers of this owner. Raises
+        Unavailable if too many callers wait, this caller waited too long or an engine cannot start. Raises Closed after
+        `close`, and EngineNeeded in a block of `without`.
         """
         held = self._mine.held
         if self._mine.is_refused:
@@ -136,23 +138,27 @@ class EnginePool:
         self._all: list[Models] = []
         self._idle: list[Models] = []
         self._lent: dict[str, Models] = {}
-        self._waiting = 0
+        self._numbers = count()
+        self._waiting: dict[int, str] = {}
+        """The owners of the waiting callers, by the caller's number in the order of arrival."""
+
         self._is_closed = False
         self.unopenable = Unopenable(self.clock, self.settings.unopenable_seconds)
 
     def _take(self, owner: str) -> Models:
         with self._freed:
-            models = self._available(owner) or self._wait(owner)
+            number = next(self._numbers)
+            models = self._in_turn(number, owner) or self._wait(number, owner)
             self._lent[owner] = models
             self._start_ahead()
         return models
 
-    def _wait(self, owner: str) -> Models:
-        if self._waiting >= self.settings.waiting_max:
+    def _wait(self, number: int, owner: str) -> Models:
+        if len(self._waiting) >= self.settings.waiting_max:
             text = "too many callers wait for the spreadsheet's engines"
             raise Unavailable(text, limit=self.settings.waiting_max)
         since = Observation(self.clock)
-        self._waiting += 1
+        self._waiting[number] = owner
         try:
             while True:
                 left = self.settings.wait_seconds_max - since.age_seconds()
@@ -160,17 +166,27 @@ class EnginePool:
                     text = "the spreadsheet's engines are busy; try again"
                     raise Unavailable(text, limit_seconds=self.settings.wait_seconds_max)
                 self._freed.wait(left)
-                if (models := self._available(owner)) is not None:
+                if (models := self._in_turn(number, owner)) is not None:
                     return models
         finally:
-            self._waiting -= 1
+            del self._waiting[number]
+            self._freed.notify_all()  # a caller behind this one may have found an idle engine, and waits again
+
+    def _in_turn(self, number: int, owner: str) -> Models | None:
+        """Do the same as `_available`, but return None if an earlier caller waits for an engine that it may have.
+
+        Otherwise the caller that returns an engine would often take it again, and the waiting callers would starve.
+        """
+        self._check_open()
+        if any(earlier < number and other not in self._lent for earlier, other in self._waiting.items()):
+            return None
+        return self._available(owner)
 
     def _available(self, owner: str) -> Models | None:
         """Take an idle engine for the owner or start an engine. Return None if the caller must wait.
 
-        Raises Closed, and Unavailable if an engine cannot start.
+        Raises Unavailable if an engine cannot start.
         """
-        self._check_open()
         if owner in self._lent:
             return None
         self._drop_ended()

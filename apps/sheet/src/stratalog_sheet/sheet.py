@@ -13,6 +13,7 @@ from stratalog import Log, Store, VersionConflict, VersionForgotten
 from stratalog.clock import new_id
 from stratalog.errors import Conflict, ContentionError, Invalid, NotFound, StratalogError
 from stratalog.process_fork import close_in_child
+from stratalog.struct_types import resolved
 from stratalog_sheet import history
 from stratalog_sheet.answers import Cell, Loaded, Since
 from stratalog_sheet.blame import Blame, CellHistory
@@ -163,10 +164,9 @@ class Sheet:
     def get(self, cell: str, *, sheet: str | None = None, at: int | None = None) -> Cell:
         """Return one cell at a version, with its value. Raises Invalid, and NotFound for a missing sheet or version."""
         column, row = parse_cell(cell)
-        content = self._query(at, "cell", sheet=sheet, col=column, row=row)
-        if content is None:
+        if (content := self._query(at, "cell", sheet=sheet, col=column, row=row)) is None:
             raise tab_not_found(self.sheets(at), sheet)
-        return msgspec.convert(content, Cell)
+        return msgspec.convert(content, resolved(Cell))
 
     def refused(self, at: int | None = None) -> list[RefusedCommand]:
         """Return the commands of a version's load plan that the engine cannot execute. They do not change the state."""

@@ -18,6 +18,7 @@ import msgspec
 
 from stratalog.codec import decode
 from stratalog.errors import Corrupt, Unsupported
+from stratalog.struct_types import resolved
 from stratalog_sheet.cells import column_name, parse_cell
 
 __all__ = ["BLANK", "count_cells", "join_state", "split_state", "title_in"]
@@ -78,7 +79,7 @@ def title_in(part: bytes) -> str:
 
 def count_cells(data: bytes) -> int:
     """Return the number of filled cells in the engine's JSON."""
-    counted = msgspec.json.decode(data, type=_Counted)
+    counted = msgspec.json.decode(data, type=resolved(_Counted))
     return sum(len(sheet.cells) for sheet in counted.sheets)
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from stratalog import Conflict, Log, Store
 from stratalog.clock import new_id
+from stratalog.struct_types import resolved
 from stratalog_table.data_folder import UNFINISHED, DataFolder
 from stratalog_table.locations import folder_of
 
@@ -91,7 +92,7 @@ class FolderRegister:
         """Return the entry of a table, or None if it is missing or cannot be decoded."""
         body = self._folder.read_bytes(_name(incarnation))
         try:
-            return None if body is None else msgspec.json.decode(body, type=Registration)
+            return None if body is None else msgspec.json.decode(body, type=resolved(Registration))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 
 from stratalog import Draft, Rejected
+from stratalog.struct_types import resolved
 from stratalog_table import messages
 from stratalog_table.table_draft import TableDraft, check_id, meta_of, read
 
@@ -59,7 +60,7 @@ def claim_job(draft: Draft, args: Any) -> None:
         raise Rejected(messages.job_not_found(wanted.job, wanted.partition))
     key = layout.claim(wanted.job, wanted.partition)
     stored: Any = draft.get(key)
-    known = None if stored is None else msgspec.convert(stored, JobClaim)
+    known = None if stored is None else msgspec.convert(stored, resolved(JobClaim))
     if _heartbeat(known) != _heartbeat(wanted.seen):
         raise Rejected(messages.job_claimed(wanted.job, wanted.partition, known.worker if known else "nobody"))
     draft.put(key, [wanted.worker, 1 if known is None else known.beats + 1, wanted.claimed_ms])

@@ -18,6 +18,7 @@ from stratalog import Conflict, Document, Draft, NotFound, Rejected, Rules, Stor
 from stratalog.codec import encode
 from stratalog.errors import VersionForgotten
 from stratalog.limits import KEY_BYTES_MAX
+from stratalog.struct_types import resolved
 from stratalog_table.job_claims import CancelJob
 from stratalog_table.queries import TableView
 from stratalog_table.references import AddFiles, AssignJobIds, ReplaceFileReferences
@@ -90,7 +91,7 @@ class JobTracker:
         def query(document: Document) -> Job | None:
             self._follow(document, version_min)
             row = document.get(_key(job, partition))
-            return None if row is None else msgspec.convert(row, Job)
+            return None if row is None else msgspec.convert(row, resolved(Job))
 
         return self._reading(query)
 
@@ -99,7 +100,7 @@ class JobTracker:
 
         def query(document: Document) -> Iterator[Job]:
             self._follow(document, version_min)
-            return (msgspec.convert(row, Job) for _, row in document.scan("job/"))
+            return (msgspec.convert(row, resolved(Job)) for _, row in document.scan("job/"))
 
         return self._reading(query)
 
@@ -113,7 +114,7 @@ class JobTracker:
             self._follow(document, version_min)
             view = document.at()
             keys = [key.split("/", 1)[1] for key, _ in view.scan("waiting/")]
-            jobs = [msgspec.convert(view.get(f"job/{key}"), Job) for key in keys]
+            jobs = [msgspec.convert(view.get(f"job/{key}"), resolved(Job)) for key in keys]
             return [(job.job, job.partition, job.waiting) for job in jobs]
 
         return self._reading(query)
@@ -324,7 +325,7 @@ def _cleared(draft: Draft, version: int, spared: Collection[str] = ()) -> None:
     for key in list(draft.keys("waiting/")):
         name = f"job/{key.split('/', 1)[1]}"
         if name not in spared:
-            record = msgspec.convert(draft.get(name), Job)
+            record = msgspec.convert(draft.get(name), resolved(Job))
             _put(draft, msgspec.structs.replace(record, status="cleared", waiting=0, finished=version))
 
 
@@ -359,7 +360,7 @@ def _latest(outputs: tuple[str, ...], *added: str) -> tuple[str, ...]:
 
 def _find(draft: Draft, job: str, partition: str, version: int) -> Job:
     row = draft.get(_key(job, partition))
-    return Job(job, partition, "created", version) if row is None else msgspec.convert(row, Job)
+    return Job(job, partition, "created", version) if row is None else msgspec.convert(row, resolved(Job))
 
 
 def _put(draft: Draft, job: Job) -> None:

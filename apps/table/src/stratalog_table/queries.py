@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from stratalog import NotFound, View
+from stratalog.struct_types import resolved
 from stratalog_table import messages
 from stratalog_table.columns import ValueColumn
 from stratalog_table.damaged_files import FileDamage
@@ -75,7 +76,7 @@ class TableView:
         row = view.get(TABLE)
         if row is None:
             raise NotFound("the document is not a table", document=name, version=view.version)
-        self.meta = msgspec.convert(row, Meta)
+        self.meta = msgspec.convert(row, resolved(Meta))
         """The row key, `meta.schema`, and the settings of the table."""
 
         self.version = view.version
@@ -160,7 +161,7 @@ class TableView:
     def source_file(self, source: str, name: str) -> SourceFile | None:
         """Return a file of a source by its name, or None if the table has no rows of the file."""
         row = self._view.get(source_key(self.meta, source, name))
-        return None if row is None else msgspec.convert(row, SourceFile)
+        return None if row is None else msgspec.convert(row, resolved(SourceFile))
 
     def content_name(self, source: str, content: str) -> str | None:
         """Return the name of the source's first file with the content of this hash, or None."""
@@ -224,7 +225,7 @@ class TableView:
         """Return the claim of a job and the version that wrote the claim, or None if no worker has claimed the job."""
         key = self._layout.claim(job, partition)
         version = next((row.version for row in self._view.list(key) if row.key == key), None)
-        return None if version is None else (msgspec.convert(self._view.get(key), JobClaim), version)
+        return None if version is None else (msgspec.convert(self._view.get(key), resolved(JobClaim)), version)
 
     # Columns and damage
 
@@ -232,7 +233,7 @@ class TableView:
         """Return the declared value columns, or None if the table declares none."""
         if not self.meta.has_columns:
             return None
-        return tuple(msgspec.convert(row, ValueColumn) for _, row in self._view.scan(COLUMN))
+        return tuple(msgspec.convert(row, resolved(ValueColumn)) for _, row in self._view.scan(COLUMN))
 
     def damaged(self) -> Iterator[FileDamage]:
         """Yield the files that were set aside, by name."""

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from stratalog import Conflict, Draft, Invalid, LimitExceeded, Rejected
+from stratalog.struct_types import resolved
 from stratalog_table import messages
 from stratalog_table.layout import Meta
 from stratalog_table.limits import SOURCE_BYTES_MAX, SOURCE_FILE_BYTES_MAX
@@ -83,7 +84,7 @@ def note_rows(draft: Draft, meta: Meta, rows: SourceRows) -> None:
     _check(rows)
     key = source_key(meta, rows.source, rows.name)
     stored: Any = draft.get(key)
-    known = None if stored is None else msgspec.convert(stored, SourceFile)
+    known = None if stored is None else msgspec.convert(stored, resolved(SourceFile))
     if known is not None and known.sha256 != rows.sha256:
         raise Rejected(messages.source_content_differs(rows.source, rows.name))
     if known is None:

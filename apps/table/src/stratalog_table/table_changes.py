@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from stratalog import Draft, Invalid, LimitExceeded, Rejected
+from stratalog.struct_types import resolved
 from stratalog_table.columns import ValueColumn, joined
 from stratalog_table.layout import COLUMN
 from stratalog_table.limits import RETENTION_DAYS_MAX
@@ -76,7 +77,7 @@ def _set_columns(draft: Draft, wanted: SetColumns) -> None:
         put_meta(draft, msgspec.structs.replace(meta, has_columns=True))
         put_columns(draft, meta.schema, wanted.columns)
         return
-    known = tuple(msgspec.convert(row, ValueColumn) for _, row in draft.scan(COLUMN))
+    known = tuple(msgspec.convert(row, resolved(ValueColumn)) for _, row in draft.scan(COLUMN))
     put_columns(draft, meta.schema, wanted.columns, known, add=wanted.add, widen=wanted.widen)
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from stratalog import Draft, Rejected
 from stratalog.codec import decode
+from stratalog.struct_types import resolved
 from stratalog_table import messages
 from stratalog_table.layout import (
     COLLECTED,
@@ -331,7 +332,7 @@ def _check_name(text: str, what: str, bytes_max: int, refused: str) -> str:
 
 @lru_cache(DECODED_REMEMBERED)
 def _decode_meta(stored: bytes) -> Meta:
-    return msgspec.convert(decode(stored), Meta)
+    return msgspec.convert(decode(stored), resolved(Meta))
 
 
 @lru_cache(DECODED_REMEMBERED)
@@ -349,6 +350,6 @@ def _put_count(draft: Draft, key: str, count: int) -> None:
 def read(args: Any, kind: Any) -> Any:
     """Return a mutation's arguments as the struct ``kind``. Raises Rejected if they do not fit the struct."""
     try:
-        return msgspec.convert(args, kind)
+        return msgspec.convert(args, resolved(kind))
     except msgspec.ValidationError as exc:
         raise Rejected(f"Malformed transaction: {exc}") from exc

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 
 from stratalog import Draft
+from stratalog.struct_types import resolved
 from stratalog_table.layout import TIMES
 from stratalog_table.table_draft import meta_of, read
 
@@ -50,7 +51,7 @@ def record_time(draft: Draft, args: Any) -> None:
 
 def times_from(row: Any) -> list[VersionTime]:
     """Return the recorded times of a row, the oldest first."""
-    return [] if row is None else msgspec.convert(row, list[VersionTime])
+    return [] if row is None else msgspec.convert(row, resolved(list[VersionTime]))
 
 
 def newest_before(times: Iterable[VersionTime], time_ms: int) -> int:
