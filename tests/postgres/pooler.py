@@ -21,9 +21,7 @@ REFUSAL = b"SFATAL\x00VFATAL\x00C08P01\x00Mtransaction blocks not allowed in sta
 
 
 @contextmanager
-def pooler(
-    url: str, *, per_transaction: bool, refuses_begin: bool = False, processes_max: int = 100
-) -> Iterator[str]:
+def pooler(url: str, *, per_transaction: bool, refuses_begin: bool = False, processes_max: int = 100) -> Iterator[str]:
     """Run a pooler in front of the server of ``url``, and return the URL through the pooler.
 
     A client that needs one more process than ``processes_max`` waits until another client ends. With ``refuses_begin``,
