@@ -57,7 +57,7 @@ def test_a_call_through_a_pooler_that_gives_each_transaction_another_session_is_
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_pooler_that_gives_each_statement_another_session_is_refused_and_its_sessions_keep_their_settings(
+def test_a_pooler_in_statement_mode_is_refused_and_its_sessions_keep_their_settings(
     postgres: str,
 ) -> None:
     with closing(PostgresStore(parse_address(postgres), SystemClock())) as direct:

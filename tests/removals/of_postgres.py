@@ -402,9 +402,6 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B2401",
         (Edit(SESSION, "            with self.transaction():\n                pass\n", "            pass\n"),),
-        (
-            f"{TEST_POOLER}::"
-            "test_a_pooler_that_gives_each_statement_another_session_is_refused_and_its_sessions_keep_their_settings",
-        ),
+        (f"{TEST_POOLER}::test_a_pooler_in_statement_mode_is_refused_and_its_sessions_keep_their_settings",),
     ),
 )
