@@ -19,19 +19,22 @@ PORT = 5432
 STARTUP = b"\x00\x03\x00\x00user\x00stratalog\x00database\x00postgres\x00client_encoding\x00UTF8\x00\x00"
 MADE_UP_KEY = b"K" + (12).to_bytes(4) + (1).to_bytes(4) + bytes(4)
 READY, IDLE, TERMINATE = b"Z", b"I", b"X"
+BEGIN = b"Q\x00\x00\x00\x0aBEGIN\x00"
+REFUSAL = b"SFATAL\x00VFATAL\x00C08P01\x00Mtransaction blocks not allowed in statement pooling mode\x00\x00"
 
 
 @contextmanager
-def pooler(url: str, *, per_transaction: bool, processes_max: int = 100) -> Iterator[str]:
+def pooler(url: str, *, per_transaction: bool, refuses_begin: bool = False, processes_max: int = 100) -> Iterator[str]:
     """Run a pooler in front of the server of ``url``, and return the URL through the pooler.
 
-    A client that needs one more process than ``processes_max`` waits until another client ends.
+    A client that needs one more process than ``processes_max`` waits until another client ends. With ``refuses_begin``,
+    the pooler ends a client that begins a transaction of several statements, like PgBouncer in statement mode.
     """
     folder = parse_qs(urlsplit(url).query)["host"][0]
     with TemporaryDirectory(prefix="stratalog-") as own, socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{own}/.s.PGSQL.{PORT}")
         listening.listen()
-        running = _Pooler(f"{folder}/.s.PGSQL.{PORT}", per_transaction, processes_max)
+        running = _Pooler(f"{folder}/.s.PGSQL.{PORT}", per_transaction, refuses_begin, processes_max)
         accepting = start_all([partial(running.accept, listening)])
         try:
             yield url.replace(quote(folder, safe=""), quote(own, safe=""))
@@ -44,10 +47,11 @@ def pooler(url: str, *, per_transaction: bool, processes_max: int = 100) -> Iter
 class _Pooler:
     """The processes of the server that no client uses now, the one that was used last at the end."""
 
-    def __init__(self, server: str, per_transaction: bool, processes_max: int) -> None:
+    def __init__(self, server: str, per_transaction: bool, refuses_begin: bool, processes_max: int) -> None:
         self._server = server
         self._may_start = threading.Semaphore(processes_max)
         self._per_transaction = per_transaction
+        self._refuses_begin = refuses_begin
         self._idle: list[socket.socket] = []
         self._threads: list[CallThread] = []
 
@@ -63,6 +67,9 @@ class _Pooler:
             _exactly(client, int.from_bytes(_exactly(client, 4)) - 4)
             client.sendall(_greeting())
             while (message := _message(client))[:1] != TERMINATE:
+                if self._refuses_begin and message == BEGIN:
+                    client.sendall(b"E" + (len(REFUSAL) + 4).to_bytes(4) + REFUSAL)
+                    break
                 process = process or self._take()
                 process.sendall(message)
                 process = self._answer(client, process)

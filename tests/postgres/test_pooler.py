@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 
+import psycopg
 import pytest
 
 from stratalog.backends import postgres_connections, postgres_session
@@ -53,6 +54,23 @@ def test_a_call_through_a_pooler_that_gives_each_transaction_another_session_is_
         pytest.raises(Unavailable, match="session mode"),
     ):
         call(store)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_pooler_in_statement_mode_is_refused_and_its_sessions_keep_their_settings(
+    postgres: str,
+) -> None:
+    with closing(PostgresStore(parse_address(postgres), SystemClock())) as direct:
+        direct.create()
+    with (
+        pooler(postgres, per_transaction=True, refuses_begin=True) as url,
+        closing(psycopg.connect(parse_address(url).conninfo, autocommit=True)) as other,
+        closing(PostgresStore(parse_address(url), SystemClock())) as store,
+    ):
+        before = other.execute("SHOW search_path").fetchall()
+        with pytest.raises(Invalid, match="session mode"):
+            store.require()
+        assert other.execute("SHOW search_path").fetchall() == before
 
 
 def test_a_pooler_that_gives_each_client_one_session_is_accepted(postgres: str) -> None:

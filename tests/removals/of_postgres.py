@@ -12,6 +12,8 @@ CONNECTIONS = "src/stratalog/backends/postgres_connections.py"
 QUEUE = "src/stratalog/backends/postgres_queue.py"
 SESSION = "src/stratalog/backends/postgres_session.py"
 TEST_POOLER = "tests/postgres/test_pooler.py"
+TABLES = "src/stratalog/backends/postgres_tables.py"
+TEST_OTHERS = "tests/postgres/test_other_programs.py"
 TEST_STATEMENTS = "tests/postgres/test_statements.py"
 FEW_ROWS = f"{TEST_STATEMENTS}::test_a_statement_reads_the_rows_of_its_keys_and_not_the_table"
 TEST_STORE = "tests/postgres/test_store.py"
@@ -393,5 +395,24 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{TEST_POOLER}::test_a_session_behind_a_refused_pooler_is_closed",),
+        "B2400",
+        (
+            Edit(
+                TABLES,
+                "except (psycopg.errors.DuplicateTable, psycopg.errors.DuplicateObject) as exc:",
+                "except () as exc:",
+            ),
+            Edit(TABLES, "if row[0] is None or not row[0].isdecimal():", "if False:"),
+            Edit(TABLES, "except psycopg.errors.UndefinedColumn as exc:", "except () as exc:"),
+        ),
+        (
+            f"{TEST_OTHERS}::test_a_schema_with_an_object_of_another_program_is_refused_and_stays_as_it_is",
+            f"{TEST_OTHERS}::test_a_schema_whose_format_another_program_wrote_is_refused",
+        ),
+    ),
+    Removal(
+        "B2401",
+        (Edit(SESSION, "            with self.transaction():\n                pass\n", "            pass\n"),),
+        (f"{TEST_POOLER}::test_a_pooler_in_statement_mode_is_refused_and_its_sessions_keep_their_settings",),
     ),
 )

@@ -78,7 +78,7 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
                 self.rollback()
 
     def is_pooled(self) -> bool:
-        """Return whether a pooler gave another session the server's process that this session uses.
+        """Return whether a pooler gave another session the server's process that this session uses, or refuses BEGIN.
 
         A pooler states a process id of its own. So the method opens a second session only behind a pooler. If no second
         session can be opened, or the pooler does not answer it soon, the method may miss the pooler and return False.
@@ -86,6 +86,11 @@ class PostgresSession(psycopg.Connection[tuple[Any, ...]]):
         self._process = self._current_process()
         if self._process == self.info.backend_pid:
             return False
+        try:
+            with self.transaction():
+                pass
+        except psycopg.errors.ProtocolViolation:  # a pooler that gives each statement a process, so it ends the session
+            return True
         try:
             # Some proxies, such as Amazon's RDS Proxy, leave a process to the session that changed a setting.
             self.execute(SET_MARK)

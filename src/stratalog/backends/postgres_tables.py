@@ -38,6 +38,7 @@ CREATE TABLE dead_letters(
 CREATE TABLE store_format(version integer NOT NULL);
 """
 
+OTHER_PROGRAM = "the schema has tables of another program; name another schema in the URL of the store"
 EXISTS = (
     "SELECT to_regclass(format('%%I.store_format', %s::text)) IS NOT NULL, to_regnamespace(quote_ident(%s)) IS NOT NULL"
 )
@@ -47,7 +48,8 @@ def create_tables(connections: PostgresConnections, schema: str) -> list[str]:
     """Create the schema and its tables if they do not exist. Return the names of the created objects.
 
     Several processes may call this function at once. A role without the right to create can open an existing store.
-    Raises Unsupported for a newer format, Invalid behind a pooler that the store cannot use, Unavailable.
+    Raises Unsupported for a newer format, Invalid if the schema has tables of another program or behind a pooler that
+    the store cannot use, Unavailable. After an error nothing was created.
     """
     connection = _connect(connections)
     try:
@@ -66,6 +68,8 @@ def create_tables(connections: PostgresConnections, schema: str) -> list[str]:
             connection.execute(SCHEMA)
             connection.execute("INSERT INTO store_format VALUES (%s)", (FORMAT,))
             return [*made, f"tables in schema {schema}"]
+    except (psycopg.errors.DuplicateTable, psycopg.errors.DuplicateObject) as exc:
+        raise Invalid(OTHER_PROGRAM, schema=schema, reason=exc.diag.message_primary) from exc
     except psycopg.Error as exc:
         raise error_of(exc) from exc
     finally:
@@ -73,7 +77,7 @@ def create_tables(connections: PostgresConnections, schema: str) -> list[str]:
 
 
 def require_tables(connections: PostgresConnections, schema: str) -> None:
-    """Raise Invalid if the schema has no store, and Unsupported if the store has a newer format.
+    """Raise Invalid if the schema has no store or another program's, and Unsupported if the store has a newer format.
 
     Raises Invalid behind a pooler that the store cannot use, Unavailable.
     """
@@ -103,8 +107,14 @@ def _exist(connection: Connection, schema: str) -> tuple[bool, bool]:
 
 
 def _check_format(connection: Connection) -> None:
-    row = connection.execute("SELECT version FROM store_format").fetchone()
+    # As text: psycopg cannot load every value that the column of another program's table may have.
+    try:
+        row = connection.execute("SELECT version::text FROM store_format").fetchone()
+    except psycopg.errors.UndefinedColumn as exc:
+        raise Invalid(OTHER_PROGRAM, reason=exc.diag.message_primary) from exc
     if row is None:
         raise Unavailable("the tables of the store are not complete")
-    if row[0] > FORMAT:
-        raise Unsupported("the tables were made by a newer version of Stratalog", value=row[0], known=FORMAT)
+    if row[0] is None or not row[0].isdecimal():
+        raise Invalid(OTHER_PROGRAM, version=row[0])
+    if int(row[0]) > FORMAT:
+        raise Unsupported("the tables were made by a newer version of Stratalog", value=int(row[0]), known=FORMAT)
