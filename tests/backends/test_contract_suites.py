@@ -63,6 +63,7 @@ class DirectAnnouncements:
         self._ends = ends
         self._fault = fault
         self._heard: Heard = lambda organisation, name: None
+        self._listens = False
         ends.append(self)
 
     def announce(self, organisation: str, name: str) -> None:
@@ -73,7 +74,8 @@ class DirectAnnouncements:
             end._heard(organisation, name if self._fault != "cuts the name" else name.partition("\0")[0])
 
     def listen(self, heard: Heard) -> None:
-        self._heard = heard
+        if self._fault != "keeps its first listener" or not self._listens:
+            self._heard, self._listens = heard, True
 
     def close(self) -> None:
         if self._fault == "closes once" or (self in self._ends and self._fault != "hears when closed"):
@@ -90,6 +92,7 @@ ANNOUNCEMENTS = sorted(name for name in vars(AnnouncementsContract) if name.star
         ("hears itself", ["test_a_process_does_not_hear_its_own_hints"]),
         ("reaches one alone", ["test_a_hint_reaches_all_other_processes", "test_no_hint_is_heard_after_closing"]),
         ("cuts the name", ["test_a_name_may_have_any_characters"]),
+        ("keeps its first listener", ["test_a_later_listener_replaces_the_earlier_one"]),
         ("hears when closed", ["test_no_hint_is_heard_after_closing"]),
         ("closes once", ["test_closing_twice_is_harmless"]),
         ("raises after closing", ["test_announcing_after_closing_raises_nothing"]),

@@ -68,6 +68,13 @@ def test_a_process_receives_the_hints_of_another_process_and_not_its_own(
     assert heard.get(timeout=30) == ("acme", "plan \0 é")
 
 
+def test_the_second_server_on_an_open_store_hears_the_hints(stores: list[PostgresStore], connection: Any) -> None:
+    hints_of(stores[1], connection)
+    heard = hints_of(stores[1], connection)
+    stores[0].announcements.announce("acme", "plan")
+    assert heard.get(timeout=30) == ("acme", "plan")
+
+
 def test_hints_of_another_schema_are_not_heard(stores: list[PostgresStore], connection: Any, postgres: str) -> None:
     heard = hints_of(stores[1], connection)
     with closing(PostgresStore(parse_address(f"{postgres}_other"), SystemClock())) as other:

@@ -397,7 +397,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/records/test_put.py::test_b21_update_of_an_unknown_record_is_not_found_and_writes_nothing",),
     ),
     Removal(
-        "B2500",
+        "B1096",
         (
             Edit(
                 "src/stratalog/server/bodies.py",
@@ -408,17 +408,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{PUSH_PARTS}::test_a_mutation_whose_arguments_cannot_be_decoded_is_rejected_and_blocks_nobody",),
     ),
     Removal(
-        "B2501",
+        "B1097",
         (Edit("src/stratalog/server/ranges.py", "if has_same_body else None", ""),),
         ("tests/server/test_api_records.py::test_a_resumed_download_of_a_replaced_body_begins_again",),
     ),
     Removal(
-        "B2504",
+        "B1100",
         (Edit("src/stratalog/server/records.py", "        if name in headers:", "        if name in ():"),),
         ("tests/server/test_api_records.py::test_a_write_with_a_header_that_the_server_would_not_obey_is_refused",),
     ),
     Removal(
-        "B2505",
+        "B1101",
         (
             Edit(
                 "src/stratalog/documents/replay.py",

@@ -741,7 +741,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_commands.py::test_a_poll_without_sources_says_so_and_a_failed_one_that_it_deletes_nothing",),
     ),
     Removal(
-        "B2200",
+        "B1075",
         (
             Edit(f"{SOURCES}web/work.css", "text-align: left; white-space: normal;", "text-align: left;"),
             Edit(f"{SOURCES}web/work.css", "white-space: pre-line; overflow-wrap: anywhere;", "white-space: pre-line;"),
@@ -751,12 +751,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2201",
+        "B1076",
         (Edit(f"{SOURCES}web/overview.js", ": unscanned(waiting, organisation)),", ": []),"),),
         (f"{TESTS}test_e2e.py::test_the_story_passes_in_the_browser[aCatalogueWithoutWorksSaysHowToBegin]",),
     ),
     Removal(
-        "B2202",
+        "B1077",
         (
             Edit(
                 f"{SOURCES}polls.py",
@@ -767,7 +767,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_polls.py::test_a_source_that_was_polled_by_a_clock_that_was_far_ahead_is_due",),
     ),
     Removal(
-        "B2203",
+        "B1078",
         (
             Edit(FOLDER, "-1 if entry is None else", "-1 if entry is None or file.time_ns < entry[0] else"),
             Edit(FOLDER, "(entry is None or _given_ms(entry) < newest)", "True"),
@@ -775,22 +775,22 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_racy_files.py::test_a_file_that_is_replaced_by_a_file_with_an_older_time_is_read",),
     ),
     Removal(
-        "B2203",
+        "B1078",
         (Edit(FOLDER, "(entry is None or _given_ms(entry) < newest)", "entry is None"),),
         (f"{TESTS}test_racy_files.py::test_an_older_state_that_is_replaced_does_not_replace_the_newest_state",),
     ),
     Removal(
-        "B2204",
+        "B1079",
         (Edit(f"{SOURCES}folder_files.py", " if is_broken else None\n", " if False else None\n"),),
         (f"{TESTS}test_deletions.py::test_a_file_whose_link_leads_to_no_file_now_is_named_and_not_deleted",),
     ),
     Removal(
-        "B2204",
+        "B1079",
         (Edit(FOLDER, "(os.path.islink(path) and not os.path.exists(path))", "False"),),
         (f"{TESTS}test_letters.py::test_a_named_link_that_leads_to_no_file_is_refused",),
     ),
     Removal(
-        "B2205",
+        "B1080",
         (Edit(f"{SOURCES}folder_files.py", "    for error in errors:\n", "    for error in []:\n"),),
         (
             f"{TESTS}test_deletions.py::test_the_files_of_a_folder_that_cannot_be_listed_are_not_deleted",
@@ -798,12 +798,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2205",
+        "B1080",
         (Edit(f"{SOURCES}folder_files.py", "        return fits and (", "        return True or ("),),
         (f"{TESTS}test_deletions.py::test_a_folder_that_the_pattern_does_not_enter_may_be_closed",),
     ),
     Removal(
-        "B2206",
+        "B1081",
         (
             Edit(
                 f"{SOURCES}letters.py",
@@ -814,7 +814,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_letters.py::test_a_damaged_letter_stops_no_poll_scan_count_or_rename_of_another_source",),
     ),
     Removal(
-        "B2206",
+        "B1081",
         (
             Edit(
                 f"{SOURCES}source_rename.py",
@@ -825,22 +825,22 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_letters.py::test_a_damaged_letter_stops_no_poll_scan_count_or_rename_of_another_source",),
     ),
     Removal(
-        "B2207",
+        "B1082",
         (Edit(f"{SOURCES}redrive.py", "    for error in errors[:-1]:\n", "    for error in ():\n"),),
         (f"{TESTS}test_letters.py::test_a_redrive_names_each_damaged_letter",),
     ),
     Removal(
-        "B2208",
+        "B1083",
         (Edit(f"{SOURCES}polls.py", "                if counts.read:\n", "                if False:\n"),),
         (f"{TESTS}test_removed_sources.py::test_a_poll_that_outlives_a_rename_moves_its_records_to_the_new_name",),
     ),
     Removal(
-        "B2208",
+        "B1083",
         (Edit(f"{SOURCES}source_rename.py", "        if is_polled and (", "        if False and ("),),
         (f"{TESTS}test_removed_sources.py::test_a_record_that_comes_after_a_rename_replaces_no_later_version",),
     ),
     Removal(
-        "B2209",
+        "B1084",
         (Edit(f"{TESTS}soak.py", "worker.proceed(own.randrange(1, events_min))", "worker.finish()"),),
         (f"{TESTS}test_soak.py::test_records_survive_processes_that_are_killed",),
     ),

@@ -25,7 +25,7 @@ NOT_FOUND = "dead letter not found: the record has no failures"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B2000",
+        "B1059",
         (
             Edit(
                 SHEETS,
@@ -36,17 +36,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{SHEET_LISTS}::test_a_list_of_sheets_reports_damage_in_the_form_of_all_lists",),
     ),
     Removal(
-        "B2000",
+        "B1059",
         (Edit(LETTERS, "    fail_for_damage(damaged)\n", "    if damaged:\n        raise damaged[-1]\n"),),
         (f"{CATALOGUE}::test_damaged_dead_letters_are_named_and_the_others_are_listed_and_redriven",),
     ),
     Removal(
-        "B2001",
+        "B1060",
         (Edit(RECORDS, "        if oldest.created_ms <= time_ms:\n", "        if oldest.created_ms < time_ms:\n"),),
         (f"{TIMES}::test_a_record_is_read_as_of_a_time",),
     ),
     Removal(
-        "B2001",
+        "B1060",
         (
             Edit(
                 RECORDS,
@@ -57,22 +57,22 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TIMES}::test_a_record_is_read_as_of_a_time",),
     ),
     Removal(
-        "B2002",
+        "B1061",
         (Edit(HISTORY, "state.floor if at is None else max(state.floor, log.floor())", "state.floor"),),
         ("tests/documents/test_history.py::test_the_history_up_to_an_old_version_ends_above_the_present_floor",),
     ),
     Removal(
-        "B2003",
+        "B1062",
         (Edit(TABLE, ', noun="table"', ""),),
         ("apps/table/tests/test_cli.py::test_a_missing_table_is_reported_as_a_table",),
     ),
     Removal(
-        "B2003",
+        "B1062",
         (Edit(TABLE, 'version), f"{self.document.organisation}/{self.document.name}")', "version))"),),
         ("apps/table/tests/test_cli.py::test_a_document_that_is_not_a_table_is_reported",),
     ),
     Removal(
-        "B2004",
+        "B1063",
         (
             Edit(FAILURES, NOT_FOUND, "the record has no failures"),
             Edit(RECORDS_STORE, NOT_FOUND, "the record's failures have no stored body"),
@@ -80,17 +80,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{CATALOGUE}::{UNKNOWN_LETTER}",),
     ),
     Removal(
-        "B2005",
+        "B1064",
         (Edit(BACKUPS, 'if new_name is not None and new_name.startswith(f"{organisation}/"):', "if False:"),),
         ("tests/cli/test_backups.py::test_a_version_is_restored_beside_the_document",),
     ),
     Removal(
-        "B2006",
+        "B1065",
         (Edit("scripts/website/python_reference.py", ', "stratalog_table.rows"]', "]"),),
         ("tests/test_website.py::test_the_python_reference_describes_the_applications_that_programs_import",),
     ),
     Removal(
-        "B2007",
+        "B1066",
         (
             Edit(
                 CONNECTIONS,
@@ -105,17 +105,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2007",
+        "B1066",
         (Edit(CONNECTIONS, '        connection.pragma("locking_mode", "exclusive")\n', ""),),
         (f"{FULL_DISK}::test_threads_read_a_killed_store_without_room_for_shared_memory",),
     ),
     Removal(
-        "B2008",
+        "B1067",
         (Edit("src/stratalog/backups/records.py", "        if type(hash) is not bytes:\n", "        if False:\n"),),
         (f"{DAMAGED_ITEMS}::test_a_hash_of_the_wrong_type_is_a_failure_and_the_rest_is_backed_up",),
     ),
     Removal(
-        "B2009",
+        "B1068",
         (
             Edit(
                 "src/stratalog/cli/program.py",

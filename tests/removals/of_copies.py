@@ -559,12 +559,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{COPYING}::test_a_log_deleted_while_the_stores_are_compared_ends_the_copy_with_a_conflict",),
     ),
     Removal(
-        "B2100",
+        "B1069",
         (Edit(PRUNE, "    needed.add(keys[-retain:])\n", ""),),
         (f"{BACKUPS}::test_a_prune_that_would_leave_a_damaged_backup_removes_nothing",),
     ),
     Removal(
-        "B2101",
+        "B1070",
         (
             Edit(
                 "src/stratalog/cli/backups.py",
@@ -575,12 +575,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{CLI_BACKUPS}::{WRONG_CLOCK}",),
     ),
     Removal(
-        "B2102",
+        "B1071",
         (Edit(REPOSITORY, "if stat.key == key or stat.modified_ms < oldest_ms:", "if stat.key:"),),
         (f"{RACES}::test_a_resumed_backup_during_which_another_resumes_and_finishes_is_intact_or_a_conflict",),
     ),
     Removal(
-        "B2102",
+        "B1071",
         (
             Edit(
                 "src/stratalog/backups/backup.py",
@@ -591,17 +591,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RACES}::test_a_resumed_backup_during_which_another_resumes_and_finishes_is_intact_or_a_conflict",),
     ),
     Removal(
-        "B2102",
+        "B1071",
         (Edit(REPOSITORY, "stat.key == key or stat.modified_ms < oldest_ms", "stat.key == key"),),
         (f"{RACES}::test_progress_that_no_backup_has_saved_again_for_a_week_is_dropped_by_the_next_backup",),
     ),
     Removal(
-        "B2103",
+        "B1072",
         (Edit(REPOSITORY, "if manifest.base == base else []", ""),),
         (f"{RACES}::test_a_killed_backup_does_not_bring_back_older_versions_than_the_newest_backup_has",),
     ),
     Removal(
-        "B2104",
+        "B1073",
         (
             Edit(
                 "src/stratalog/maintenance/copied_references.py",
@@ -612,7 +612,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DAMAGED_COPY}::test_a_copy_that_has_found_the_item_above_a_lost_chunk_reads_no_more_items",),
     ),
     Removal(
-        "B2105",
+        "B1074",
         (
             Edit(
                 "src/stratalog/backups/backup.py",
@@ -623,12 +623,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{DAMAGED_ITEMS}::{SHORTER}",),
     ),
     Removal(
-        "B2105",
+        "B1074",
         (Edit(BACKED_UP_RECORDS, "if self._catalogue.is_shorter(history_key, line.encode()):", "if False:"),),
         (f"{DAMAGED_ITEMS}::{SHORTER}",),
     ),
     Removal(
-        "B2105",
+        "B1074",
         (
             Edit(
                 "src/stratalog/backups/backup.py",

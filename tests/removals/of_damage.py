@@ -839,7 +839,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{CLI_LISTS}::test_a_command_for_the_whole_store_names_a_damaged_key_of_its_lists[organisation]",),
     ),
     Removal(
-        "B2502",
+        "B1098",
         (
             Edit(
                 "src/stratalog/documents/history.py",
@@ -850,7 +850,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_HISTORY}[3-6]",),
     ),
     Removal(
-        "B2502",
+        "B1098",
         (
             Edit(
                 "src/stratalog/documents/history.py",
@@ -861,7 +861,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_HISTORY}[6-2]",),
     ),
     Removal(
-        "B2503",
+        "B1099",
         (Edit("src/stratalog/log/plan.py", "and not _can_begin(name, head.version)", "and not name.kind"),),
         (
             f"{SEGMENTS}::test_no_append_uses_an_empty_segment_that_a_damaged_name_record_names",

@@ -185,7 +185,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/test_processes.py::test_make_clean_removes_each_file_at_the_root_that_git_ignores_except_stores",),
     ),
     Removal(
-        "B2600",
+        "B1102",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/pool.py",
@@ -196,7 +196,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("apps/sheet/tests/test_engine.py::test_a_later_caller_does_not_overtake_a_waiting_caller",),
     ),
     Removal(
-        "B2601",
+        "B1103",
         (
             Edit(
                 "tests/interrupts.py",
@@ -207,7 +207,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/test_group_commit.py::test_an_interrupter_interrupts_one_thread_however_the_threads_take_turns",),
     ),
     Removal(
-        "B2602",
+        "B1104",
         (Edit("src/stratalog/struct_types.py", "        with _lock:\n", "        if True:\n"),),
         (
             "tests/test_struct_types.py::test_a_thread_that_decodes_a_struct_waits_until_another_thread_has_resolved_the_struct",

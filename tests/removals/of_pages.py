@@ -321,7 +321,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_loaded.py::test_a_loaded_state_has_the_borders_of_the_open_model",),
     ),
     Removal(
-        "B2300",
+        "B1085",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/web/rebase.js",
@@ -335,7 +335,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2301",
+        "B1086",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/xlsx_rules.py",
@@ -348,7 +348,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2302",
+        "B1087",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/javascript/formulas.js",
@@ -361,7 +361,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2303",
+        "B1088",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/xlsx_cells.py",
@@ -376,12 +376,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2304",
+        "B1089",
         (Edit("apps/sheet/src/stratalog_sheet/formulas.py", 'text += ")*1>0"', 'text += ")>0"'),),
         ("apps/sheet/tests/test_thresholds.py::test_the_order_of_a_sort_may_be_a_text_or_a_truth_value",),
     ),
     Removal(
-        "B2305",
+        "B1090",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/javascript/bridge.js",
@@ -394,7 +394,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2306",
+        "B1091",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/javascript/bridge.js",
@@ -407,14 +407,14 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2307",
+        "B1092",
         (Edit("apps/sheet/src/stratalog_sheet/web/workbook.js", ", ...queuedOf(this.model, this.version)]", "]"),),
         (
             "apps/sheet/tests/test_e2e.py::test_the_story_passes_in_the_browser[textTypedWhileAnUndoWaitsSurvivesACrash]",
         ),
     ),
     Removal(
-        "B2307",
+        "B1092",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/web/engine.js",
@@ -427,7 +427,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2308",
+        "B1093",
         (Edit("apps/sheet/src/stratalog_sheet/web/access.js", "    leave(event.shiftKey ? -1 : 1);\n", ""),),
         (
             "apps/sheet/tests/test_e2e.py::test_the_story_passes_in_the_browser[theCellsAreLeftByKeyboardAndControlsHaveNames]",

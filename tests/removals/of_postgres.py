@@ -395,14 +395,16 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{TEST_POOLER}::test_a_session_behind_a_refused_pooler_is_closed",),
-        "B2400",
+    ),
+    Removal(
+        "B1094",
         (
             Edit(
                 TABLES,
                 "except (psycopg.errors.DuplicateTable, psycopg.errors.DuplicateObject) as exc:",
                 "except () as exc:",
             ),
-            Edit(TABLES, "if row[0] is None or not row[0].isdecimal():", "if False:"),
+            Edit(TABLES, "if row[0] is None or not is_decimal(row[0]):", "if False:"),
             Edit(TABLES, "except psycopg.errors.UndefinedColumn as exc:", "except () as exc:"),
         ),
         (
@@ -411,8 +413,19 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2401",
+        "B1095",
         (Edit(SESSION, "            with self.transaction():\n                pass\n", "            pass\n"),),
         (f"{TEST_POOLER}::test_a_pooler_in_statement_mode_is_refused_and_its_sessions_keep_their_settings",),
+    ),
+    Removal(
+        "B1109",
+        (
+            Edit(
+                ANNOUNCEMENTS,
+                "        self._heard = heard\n        if",
+                "        if self._wakes_listener is None:\n            self._heard = heard\n        if",
+            ),
+        ),
+        (f"{TEST_ANNOUNCEMENTS}::test_the_second_server_on_an_open_store_hears_the_hints",),
     ),
 )

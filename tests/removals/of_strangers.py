@@ -380,7 +380,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_SHEETS}::{MISSPELT}",),
     ),
     Removal(
-        "B2700",
+        "B1105",
         (
             Edit(
                 "src/stratalog/server/connections.py",
@@ -393,7 +393,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2701",
+        "B1106",
         (
             Edit(
                 "src/stratalog/server/connections.py",
@@ -404,12 +404,12 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_WEB_SERVER}::test_a_stopping_server_answers_a_complete_request_that_waits_unread",),
     ),
     Removal(
-        "B2702",
+        "B1107",
         (Edit("src/stratalog/server/web_server.py", "        self._listening.close()\n", ""),),
         (f"{OF_WEB_SERVER}::test_a_stopping_server_refuses_new_connections_while_it_finishes_a_request",),
     ),
     Removal(
-        "B2703",
+        "B1108",
         (Edit("src/stratalog/server/processes.py", "        self._listening.close()\n", ""),),
         (f"{OF_PROCESSES}::test_a_stopping_supervisor_closes_the_listening_socket_before_it_ends_the_processes",),
     ),

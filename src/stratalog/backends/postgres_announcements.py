@@ -47,6 +47,7 @@ class PostgresAnnouncements:
         self._lock = threading.Lock()
         self._closed = False
         self._wakes_listener: socket.socket | None = None
+        self._heard: Heard = lambda organisation, name: None
         close_in_child(self, "_lock")
 
     def announce(self, organisation: str, name: str) -> None:
@@ -58,9 +59,11 @@ class PostgresAnnouncements:
                 self._start("send", self._send)
 
     def listen(self, heard: Heard) -> None:
-        # `close` closes the first socket of the pair. The second socket then becomes readable and wakes the thread.
-        self._wakes_listener, closed = socket.socketpair()
-        self._start("listen", lambda: self._listen(heard, closed))
+        self._heard = heard
+        if self._wakes_listener is None:
+            # `close` closes the first socket of the pair. The second socket then becomes readable and wakes the thread.
+            self._wakes_listener, closed = socket.socketpair()
+            self._start("listen", lambda: self._listen(closed))
 
     def close(self) -> None:
         with self._lock:
@@ -96,13 +99,13 @@ class PostgresAnnouncements:
             if self._closed:
                 return
 
-    def _listen(self, heard: Heard, closed: socket.socket) -> None:
+    def _listen(self, closed: socket.socket) -> None:
         with closed:
             while not self._closed:
                 try:
                     connection = self._connections.connect()
                     try:
-                        self._hear(connection, heard, closed)
+                        self._hear(connection, closed)
                     finally:
                         connection.close()
                 except (psycopg.Error, StratalogError) as exc:
@@ -110,7 +113,7 @@ class PostgresAnnouncements:
                         _log.warning("hints of other processes cannot be received: %s", exc)
                         _poll_of(closed).poll(RETRY_SECONDS * 1000)
 
-    def _hear(self, connection: Connection, heard: Heard, closed: socket.socket) -> None:
+    def _hear(self, connection: Connection, closed: socket.socket) -> None:
         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         readable = _poll_of(closed)
         readable.register(connection.fileno(), select.POLLIN)
@@ -120,7 +123,7 @@ class PostgresAnnouncements:
                 with suppress(msgspec.DecodeError, RecursionError):
                     own, organisation, name = msgspec.json.decode(notify.payload, type=tuple[str, str, str])
                     if own != self._own:
-                        heard(organisation, name)
+                        self._heard(organisation, name)
                 if self._closed:
                     return
             readable.poll()

@@ -10,6 +10,7 @@ import psycopg
 from psycopg import sql
 
 from stratalog.backends.postgres_connections import Connection, PoolerRefused, PostgresConnections, error_of
+from stratalog.codec import is_decimal
 from stratalog.errors import Invalid, Unavailable, Unsupported
 
 __all__ = ["create_tables", "require_tables"]
@@ -114,7 +115,7 @@ def _check_format(connection: Connection) -> None:
         raise Invalid(OTHER_PROGRAM, reason=exc.diag.message_primary) from exc
     if row is None:
         raise Unavailable("the tables of the store are not complete")
-    if row[0] is None or not row[0].isdecimal():
+    if row[0] is None or not is_decimal(row[0]):
         raise Invalid(OTHER_PROGRAM, version=row[0])
     if int(row[0]) > FORMAT:
         raise Unsupported("the tables were made by a newer version of Stratalog", value=int(row[0]), known=FORMAT)

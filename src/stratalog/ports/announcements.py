@@ -22,7 +22,10 @@ class Announcements(Protocol):
         ...
 
     def listen(self, heard: Heard) -> None:
-        """Call ``heard`` for each hint of another process, from now until `close`. Call `listen` at most once."""
+        """Call ``heard`` for each hint of another process, from now until `close` or a later call.
+
+        A later call replaces ``heard``: a new server on an open store hears the hints in place of the one before it.
+        """
         ...
 
     def close(self) -> None:

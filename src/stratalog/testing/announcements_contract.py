@@ -97,6 +97,12 @@ class AnnouncementsContract(ABC):
         closed.announce("acme", "plan")
         _announce_until_heard(sender, ("acme", "other"), [_hints_of(other)])
 
+    def test_a_later_listener_replaces_the_earlier_one(self) -> None:
+        sender, other = self.make(2)
+        earlier, later = _hints_of(other), _hints_of(other)
+        _announce_until_heard(sender, ("acme", "plan"), [later])
+        assert earlier.empty()
+
     def test_closing_twice_is_harmless(self) -> None:
         used, unused = self.make(2)
         _hints_of(used)
