@@ -31,6 +31,7 @@ from stratalog.backends.dynamodb_http import Endpoint
 from stratalog.backends.dynamodb_setup import create_table
 from stratalog.backends.memory import MemoryBlobs
 from stratalog.clock import Observation, SystemClock, new_id
+from stratalog.keys import log_prefix
 from stratalog.log import Environment, Log
 from stratalog.log.chain import genesis
 from stratalog.log.entries import encode_events
@@ -129,9 +130,16 @@ def our_appends(client: DynamoClient) -> Side:
     environment = Environment(DynamoIndex(client, TABLE), MemoryBlobs(clock), clock)
     records = [
         NameRecord(
-            organisation="bench", name=f"{n}", kind="log", incarnation=run, created_ms=0, origin=run, hash=genesis(run)
+            organisation="bench",
+            name=name,
+            kind="log",
+            incarnation=run,
+            created_ms=0,
+            owner=log_prefix("bench", name, run),
+            origin=run,
+            hash=genesis(run),
         )
-        for n in range(THREADS)
+        for name in map(str, range(THREADS))
     ]
     logs = [Log(environment, record, seen=Observation(clock)) for record in records]
     return lambda thread: logs[thread].append(Event("paid", fact(1)))

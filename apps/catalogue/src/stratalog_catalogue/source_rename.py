@@ -15,6 +15,7 @@ import msgspec
 
 from stratalog import Conflict, Corrupt, DeadLetter, Invalid, NotFound, Records, RecordVersion
 from stratalog.limits import INTEGER_MAX
+from stratalog.struct_types import resolved
 from stratalog_catalogue.ingest import fail, failure_of, resolve
 from stratalog_catalogue.names import (
     CHECKPOINTS,
@@ -101,7 +102,7 @@ def _name_after(records: Records, name: str) -> str | None:
     if newest is None or last is None or not newest.deleted:
         return None
     try:
-        settings = msgspec.json.decode(records.get(SETTINGS + name, last.version).body, type=Source)
+        settings = msgspec.json.decode(records.get(SETTINGS + name, last.version).body, type=resolved(Source))
     except (msgspec.DecodeError, RecursionError):
         return None
     return settings.renamed_to or None
