@@ -156,7 +156,7 @@ def test_a_closed_store_is_read_without_room_for_shared_memory_and_a_write_says_
         store.create("acme", "plan").put("a", 1)
     with ExitStack() as full:
         full.enter_context(_file_bytes_max(4096))
-        store = full.enter_context(stratalog.open(tmp_path))
+        store = full.enter_context(stratalog.open(tmp_path, clock=ManualClock()))  # a commit is tried for ten seconds
         plan = store.document("acme", "plan")
         assert plan.get("a") == 1
         with pytest.raises(StorageFull):

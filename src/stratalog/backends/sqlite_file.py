@@ -73,7 +73,10 @@ class SqliteFile:
         self._open_writer = partial(open_writer, path, clock, synchronous, file_bytes_max, vfs)
         self._writer: _GroupWriter | None = None
         self._writer_lock = threading.Lock()
-        """The lock for opening the writer later: a store that was opened on a full disk has none at first."""
+        """The lock for opening the writer later, since a store that was opened on a full disk has none at first.
+
+        Until then it is also the lock for a read by a connection that is alone.
+        """
 
         close_in_child(self, "_writer_lock")
         with delay_forks():
@@ -119,8 +122,11 @@ class SqliteFile:
                 except StorageFull:
                     if self._writer is not None:  # it has a lock of the file, so no connection can be alone
                         raise
-                    with closing(open_alone(self._opened, self._vfs)) as alone:
-                        return alone.execute(statement, parameters).fetchall()
+                    with self._writer_lock:  # threads take turns: SQLite's own wait for a lock serves nobody in order
+                        if self._writer is None:
+                            with closing(open_alone(self._opened, self._vfs)) as alone:
+                                return alone.execute(statement, parameters).fetchall()
+                    return self._read(statement, parameters)
         except apsw.Error as exc:
             raise translated_error(exc) from exc
         except UnicodeDecodeError as exc:
