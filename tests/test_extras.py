@@ -1,4 +1,4 @@
-"""An import without its extra raises an error that names the extra. An extra allows no library version with a known fault."""
+"""An import without its extra names the extra. Extras exclude library versions with faults that matter here."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ class _Copy:
     def _copy_failures(self, organisation: str) -> None:
         """Copy the failures and dead letters, even of records without a version. Copy each body before its item.
 
-        The items of unfinished uploads are not copied. Their blobs may be copied, and are garbage in the target.
+        The pins of unfinished uploads are not copied. The uploads' blobs may be copied, and are garbage in the target.
         """
 
         def put_bodies(writes: Sequence[Write]) -> None:
@@ -298,7 +298,7 @@ class _Copy:
         self._mirror.item(line.partition, line.sort, lambda: self._line_anew(partition, line))
 
     def _line_anew(self, partition: str, line: Item) -> Item:
-        """Return a new directory line for a record whose line is damaged, with the time of the oldest stored version."""
+        """Return a new directory line for a record whose line is damaged, with the oldest version's time."""
         first = next(list_items(self._source, partition, after=BEFORE_VERSIONS, limit=1), None)
         created = first.item.attributes.get("c") if first is not None and first.item is not None else None
         return Item(line.partition, line.sort, {**line.attributes, "c": created if isinstance(created, int) else 0})

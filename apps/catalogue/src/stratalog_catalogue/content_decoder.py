@@ -42,7 +42,7 @@ def _inflated(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
         left, rest, is_full = rest + piece, b"", False
         try:
             while left or is_full:
-                # Gzip content may have several members. Bytes that follow a member and begin no other member are dropped.
+                # Gzip content may have several members. Drop bytes after a member that begin no other member.
                 if inflater is not None and inflater.eof and not left.startswith(GZIP_BEGINNING):
                     rest = left[: len(GZIP_BEGINNING)]  # perhaps the first byte of a member
                     yield b""
