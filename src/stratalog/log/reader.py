@@ -48,7 +48,7 @@ class Reader:
         self._archived = _Archived()
 
     def entry(self, version: int, head: Head | None = None) -> Entry:
-        """Return entry ``version``. With ``head``, the segment of an entry in the head's segment is not looked up.
+        """Return entry ``version``. With ``head``, an entry in the head's segment costs one read of the index.
 
         Raises NotFound, VersionForgotten, Corrupt, Unavailable.
         """
