@@ -1,4 +1,4 @@
-"""A program without an extra learns which extra to install. The server runs with the lowest versions that it allows."""
+"""An import without its extra names the extra. Extras exclude library versions with faults that matter here."""
 
 from __future__ import annotations
 
@@ -79,22 +79,22 @@ def test_a_missing_extra_is_a_missing_module_too() -> None:
 
 
 def test_the_server_extra_needs_the_first_litestar_with_the_names_that_the_server_imports() -> None:
-    """The newest name that the server imports is `litestar.di.NamedDependency`. Litestar 2.23 is the first with it."""
+    """The server imports `litestar.di.NamedDependency`, which Litestar 2.23 added."""
     assert lowest("litestar") >= (2, 23)
 
 
 def test_the_server_extra_needs_the_first_anyio_that_loses_no_cancellation() -> None:
-    """Before anyio 4.16 a task loses a `Task.cancel` that comes in the turn of the loop in which a timeout ends.
+    """Before anyio 4.16 a task loses a `Task.cancel` in the iteration of the event loop in which a timeout expires.
 
-    When a server ends, it cancels the watch of the heads, which mostly waits with a timeout.
+    A server that ends cancels its watch of the heads, which mostly waits with a timeout.
     """
     assert lowest("anyio") >= (4, 16)
 
 
-def test_the_postgres_extra_needs_the_first_psycopg_whose_waits_report_silence() -> None:
-    """Before psycopg 3.3 the wait of the binary reports no interval without bytes, so a session never ends by itself.
+def test_the_postgres_extra_needs_the_first_psycopg_that_notices_a_silent_server() -> None:
+    """Before psycopg 3.3 the binary package waits for a silent server forever, so a session cannot end itself.
 
-    Before psycopg-pool 3.3 a pool has no `drain`, with which a store replaces sessions after a failover.
+    Before psycopg-pool 3.3 a pool has no `drain`, by which a store replaces its sessions after a failover.
     """
     assert lowest(r"psycopg\[binary,pool\]", "postgres") >= (3, 3)
     assert lowest("psycopg-pool", "postgres") >= (3, 3)

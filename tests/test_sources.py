@@ -1,4 +1,4 @@
-"""Each check reads every package. Otherwise a package that moves to another folder would escape the checks."""
+"""Each check covers every package, so a package that moves to another folder does not escape the checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.web import test_style as test_script_style
 SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 
 MADE = {"build", "data", "dist", "htmlcov"}
-"""The folders that the project's commands create."""
+"""Folders that the project's commands create. They need no checks."""
 
 each_package = pytest.mark.parametrize("package", PACKAGES, ids=short_name)
 

@@ -1,4 +1,4 @@
-"""A few of the random sessions that `python -m tests.branches` runs."""
+"""A few random sessions of `python -m tests.branches`, and tests of the program itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_command_prints_the_number_of_sessions(capsys: pytest.CaptureFixture
 
 
 def test_a_pending_mutation_that_two_tabs_list_is_noted_for_the_tab_that_made_it(tmp_path: Path) -> None:
-    """Otherwise a session fails now and then, since Replicache's tabs read each other's state at any time."""
+    """A tab of Replicache may read another tab's stored state at any time, and then lists its pending mutations too."""
     pending = [{"key": "list", "item": ("tab0", 0)}, {"key": "list", "item": ("tab1", 0)}]
     tabs = [cast(Member, Listing(name, pending)) for name in ("tab0", "tab1")]
     with closing(BranchServer(tmp_path)) as server:
@@ -44,7 +44,7 @@ def test_a_pending_mutation_that_two_tabs_list_is_noted_for_the_tab_that_made_it
 
 
 class Listing:
-    """A member that reports the same pending mutations as the other members."""
+    """A member that reports only the given pending mutations."""
 
     def __init__(self, name: str, pending: list[Any]) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""The code blocks of the client's guide run as one program, which prints the results in their comments."""
+"""The code blocks of the client's guide run as one program. It prints the results that the guide's comments show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import builtins, threading
 PRINTING = threading.Lock()
 
 def print(*values):
-    # Bob prints on a thread of his own, and one print is several writes.
+    # Bob prints on his own thread. Without the lock two lines could mix, since one print makes several writes.
     with PRINTING:
         builtins.print(*values)
 

@@ -1,4 +1,4 @@
-"""The index on DynamoDB passes the contract tests that the index of every backend passes."""
+"""The index on DynamoDB passes the contract tests of every index, with and without `HostedTurns`."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class TestHostedTurns(TestDynamoIndex):
 
 
 @pytest.mark.slow
-def test_a_busy_writer_pauses_for_a_waiter_that_wrote_the_mark(dynamo: Emulator) -> None:
-    """Both requests of `HostedTurns` work with DynamoDB: the read of a mark, and the poll of a stopped writer."""
+def test_a_busy_writer_stops_once_for_a_waiter_that_wrote_the_mark(dynamo: Emulator) -> None:
+    """On DynamoDB a busy writer reads the mark, and then, while it is stopped, polls the key of its append."""
     index, clock = dynamo_index(dynamo), SystemClock()
     turns = HostedTurns(index, clock)
     log = create_log(Environment(turns, MemoryBlobs(clock), clock), "acme", "plan")

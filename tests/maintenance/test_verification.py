@@ -129,7 +129,7 @@ def test_removed_versions_are_missing(store: stratalog.Store, history: HistoryNa
 
 
 def few_steps() -> Callable[[int], None]:
-    """Return a progress function that fails if a verification takes far more steps than the store has versions."""
+    """Return a progress function that fails after ten steps for each version of the store."""
     steps = list[int]()
 
     def progress(count: int) -> None:
@@ -142,7 +142,7 @@ def few_steps() -> Callable[[int], None]:
 @both
 @pytest.mark.parametrize("version", [10**5, 8 * 10**15])
 def test_a_huge_gap_is_verified_in_few_steps(store: stratalog.Store, history: HistoryName, version: int) -> None:
-    """One changed digit of an item's key makes a version that is larger by many digits."""
+    """A damaged digit in an item's key may raise the item's version by any power of ten."""
     last = item_at(store, history, VERSIONS)
     store.environment.index.commit([Put(Item(last.partition, number(version), last.attributes))])
     report = verify_history(store, history, progress=few_steps())
@@ -364,7 +364,7 @@ def test_a_listed_record_without_versions_is_reported(store: stratalog.Store) ->
 
 
 def test_a_record_that_lost_all_kept_versions_is_reported(store: stratalog.Store) -> None:
-    """The forgotten version that is not freed yet is the latest version in the index."""
+    """The latest version in the index is a forgotten one that is not freed yet."""
     store.records("acme").prune("report", retain=2)
     lost = [item_at(store, RECORD, version) for version in (VERSIONS - 1, VERSIONS)]
     store.environment.index.commit([Delete(item.partition, item.sort) for item in lost])
@@ -432,7 +432,7 @@ def test_a_name_record_with_a_value_of_another_type_or_range_is_a_finding_and_no
     assert item is not None
     put(store, item, **changed)
     assert findings(store, LOG)
-    assert prove_descent(store, checkpoint).status != "contradicted"
+    assert prove_descent(store, checkpoint).status == "not-provable"
 
 
 @pytest.mark.parametrize("changed", [{"v": "x"}, {"v": 2**60}, {"p": 7}, {"ch": 7}])
@@ -463,7 +463,7 @@ def test_a_document_is_verified_up_to_its_head_if_the_wanted_version_is_beyond(s
     assert (report.findings, report.chain.version) == ((), 1)
 
 
-def test_a_collection_after_a_merge_retains_every_blob(store: stratalog.Store) -> None:
+def test_a_collection_after_a_merge_deletes_only_the_orphaned_blob(store: stratalog.Store) -> None:
     document = store.create("acme", "plan")
     document.mutate("put", {"key": "cells/1", "value": 1})
     fork = document.fork("draft")

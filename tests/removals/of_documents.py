@@ -171,7 +171,7 @@ REMOVALS: tuple[Removal, ...] = (
                 "        commit = commit_of(event, version)\n",
             ),
         ),
-        ("tests/maintenance/test_verification.py::test_a_collection_after_a_merge_retains_every_blob",),
+        ("tests/maintenance/test_verification.py::test_a_collection_after_a_merge_deletes_only_the_orphaned_blob",),
         raises=("ValueError",),
     ),
     Removal(

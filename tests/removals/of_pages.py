@@ -212,7 +212,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B642",
         (Edit(f"{SHEET}/javascript/bridge.js", "ranges.some((range) =>", "[].some((range) =>"),),
-        (f"{EXPORTS}::test_a_formula_that_needs_cells_after_the_last_ones_of_a_file_is_exported_as_values",),
+        (f"{EXPORTS}::test_a_formula_that_needs_cells_beyond_the_last_column_or_row_is_exported_as_values",),
     ),
     Removal(
         "B643",
@@ -268,12 +268,12 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B704",
         (Edit(f"{SHEET}/javascript/bridge.js", "        this.noteFormulas(sheet);\n", ""),),
-        (f"{EXPORTS}::test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value",),
+        (f"{EXPORTS}::test_a_formula_with_a_function_that_excel_lacks_is_exported_as_its_value",),
     ),
     Removal(
         "B704",
         (Edit(f"{SHEET}/javascript/bridge.js", "this.isTextOfFormula(id, name)", "false"),),
-        (f"{EXPORTS}::test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value",),
+        (f"{EXPORTS}::test_a_formula_with_a_function_that_excel_lacks_is_exported_as_its_value",),
     ),
     Removal(
         "B705",

@@ -1,10 +1,9 @@
 """Healthy stores must verify: ``python -m tests.simulation.healthy --stores 1000 --seed 7``.
 
-Each store results from one seed of a world. While the actors run, another process inspects the whole store repeatedly,
-through ports that inject faults. After the run, this module inspects the store once more. `BranchesWorld` has several
-stores, and the module inspects each store. No inspection may find damage. `WORLDS` lists the worlds that this module
-runs, which are not all worlds of `simulate`. The world `disk` is not among them, because each of its seeds inspects its
-own store after the last power failure.
+Each seed of a world makes a store; a seed of `BranchesWorld` makes several. While the world's actors run, another
+process inspects the whole store repeatedly, through ports that inject faults. After the run, this module inspects each
+store once more. No inspection may find damage. `WORLDS` lists the worlds that this module runs, a part of the worlds of
+`simulate`. The world `disk` is not among them, because it inspects its own store after the last power failure.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ PAUSE_SECONDS_MAX = 20.0
 class Healthy(msgspec.Struct):
     """The counts of a run of many seeds.
 
-    ``stores`` counts the seeds. ``histories`` counts the histories inspected at rest. ``live`` counts the inspections
-    of histories during writes; most histories are inspected several times. ``forks``, ``floors`` and ``archives`` count
-    the seeds with at least one fork, raised floor or archive. ``alarms`` describes the failed seeds.
+    ``stores`` counts the seeds. ``histories`` counts the inspections of a history at rest, and ``live`` those during
+    writes. ``forks``, ``floors`` and ``archives`` count the seeds with at least one fork, raised floor or archive.
+    ``alarms`` describes the failed seeds.
     """
 
     stores: int = 0
@@ -76,8 +75,8 @@ def _inspected(world: type[Any]) -> type[Any]:
             super().__init__(scheduler)
             self._looks = LOOKS
             for place in _places_of(self):
-                # In the background: if threads switch at nearly every line, an inspection of a long log takes thousands
-                # of steps. A run that waited for the last inspection could exceed the steps of a seed.
+                # A run does not wait for background processes. If threads switch at nearly every line, an inspection of
+                # a long log takes thousands of steps, so waiting for it could exceed the step limit of a seed.
                 place.start("inspector", self.inspect, background=True)
 
         def inspect(self, process: Process) -> None:

@@ -1,6 +1,6 @@
-"""An import of CSV makes numbers and texts, and reports the characters that it removes or cannot read for certain.
+"""A CSV import stores fields as numbers and texts. A CSV export has the values of cells and the results of formulas.
 
-An export has the values of cells and the results of formulas.
+The import reports a guessed encoding, removed control characters, and faulty quotation marks.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_a_first_line_that_names_the_delimiter_is_no_row(sheets: Sheets, ending:
 
 
 @pytest.mark.parametrize("text", ["sep=;", "SEP=|", "sep=\t", "sep=,"])
-def test_a_text_that_would_name_the_delimiter_of_an_exported_file_stays_a_row(sheets: Sheets, text: str) -> None:
+def test_a_first_row_like_a_delimiter_line_survives_an_export_and_an_import(sheets: Sheets, text: str) -> None:
     sheet = sheets.create("acme", "list")
     sheet.set("A1", text)
     sheet.set("A2", "x;y")

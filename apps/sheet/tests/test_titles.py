@@ -1,4 +1,4 @@
-"""The log of a sheet has the sheet's titles. An entry with a title has its own type, and changes no engine revision."""
+"""A sheet's titles are in its log. A rename is an entry of its own type, and does not change the engine's revision."""
 
 from __future__ import annotations
 
@@ -94,9 +94,7 @@ def test_a_sheet_without_a_title_has_its_name_as_title(sheets: Sheets) -> None:
     assert sheet.rename("Budget").data["before"] == "untitled"
 
 
-def test_a_fork_has_its_own_title_and_its_earlier_versions_the_titles_of_the_source(
-    sheet: Sheet, sheets: Sheets
-) -> None:
+def test_a_fork_has_its_own_title_and_retains_the_titles_of_its_earlier_versions(sheet: Sheet, sheets: Sheets) -> None:
     sheet.rename("Budget")
     fork = sheet.fork(2, "branch")
     sheet.rename("Elsewhere")

@@ -1,4 +1,4 @@
-"""Exports as .xlsx: their values, types and findings. An independent reader, openpyxl, opens the exported workbooks."""
+"""The values, types and findings of .xlsx exports. An independent reader, openpyxl, opens the exported workbooks."""
 
 from __future__ import annotations
 
@@ -129,9 +129,20 @@ def test_an_independent_reader_opens_exported_validations(sheet: Sheet) -> None:
     # For a rule that blocks, the engine writes an empty error style, which the schema does not allow.
     add_rule(sheet, "1", {"type": "isValueInList", "values": ["c"], "displayStyle": "arrow"}, is_blocking=True)
     assert [rule.formula1 for rule in read(sheet.export()).active.data_validations.dataValidation] == ['"c"']
-    add_rule(sheet, "2", {"type": "isValueInList", "values": ["x" * 200, "y" * 200], "displayStyle": "arrow"})
-    add_rule(sheet, "3", {"type": "isBoolean", "values": []})
-    # Each rule replaces the rule before it in these cells, and a file cannot contain the last one.
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        {"type": "isValueInList", "values": ["x" * 200, "y" * 200], "displayStyle": "arrow"},
+        {"type": "isBoolean", "values": []},
+    ],
+    ids=["a list of more than 255 characters", "a checkbox"],
+)
+def test_a_validation_that_a_file_cannot_contain_is_left_out_and_reported(
+    sheet: Sheet, criterion: dict[str, Any]
+) -> None:
+    add_rule(sheet, "1", criterion)
     body, report = sheet.files.export()
     rules = read(body).active.data_validations.dataValidation
     lost = {found.code: found.count for found in report.findings}
@@ -217,7 +228,7 @@ def test_a_validation_of_a_relative_date_is_exported_with_its_formulas(
 
 
 def test_an_export_leaves_out_columns_and_cells_that_a_file_cannot_contain() -> None:
-    """The engine adds columns after the last one of an imported sheet. Excel refuses a file with column 16,385."""
+    """The engine can add columns to a sheet that already has 16,384. Excel refuses a file with column 16,385."""
     allowance, findings = Allowance(math.inf, math.inf), Findings()
     writer = SheetRepair("sheet0.xml", allowance, "Wide", Literals("strings.xml", allowance), set(), findings)
     columns = '<cols><col min="16384" max="16384"/><col min="16385" max="16385"/></cols>'
@@ -322,7 +333,7 @@ def exported(
     return write_workbook(written)
 
 
-def test_a_formula_that_needs_cells_after_the_last_ones_of_a_file_is_exported_as_values(engines: EnginePool) -> None:
+def test_a_formula_that_needs_cells_beyond_the_last_column_or_row_is_exported_as_values(engines: EnginePool) -> None:
     values = {"A1": 3, "B1": 4, "D1": 1, "E1": 2, "A2": 2, "B2": 1, "A3": "2", "C2": '=LEN("E1")'}
     values["B3"] = "=SUM(C3:C1048576)"
     formulas = {"A1": "=SEQUENCE(1,2)+$E1", "D1": "=SEQUENCE(1,2)", "A2": "=last", "B2": "=1+C1048577"}
@@ -355,7 +366,7 @@ def test_a_function_that_excel_has_is_exported_as_excel_writes_it(
     assert (getattr(value, "text", value), report.findings) == (written, [])
 
 
-def test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value(engines: EnginePool) -> None:
+def test_a_formula_with_a_function_that_excel_lacks_is_exported_as_its_value(engines: EnginePool) -> None:
     formulas = {"A1": "=COUNTUNIQUE(D1)", "B1": "=FLATTEN(D1)", "C1": "=FLATTEN(D2:D3)"}
     cells = {**formulas, "D1": "'007", "D2": "'TRUE", "D3": "008", "D4": "=D1"}
     body, report = exported(engines, cells, formats={"D3": 1})
@@ -375,7 +386,7 @@ def test_a_formula_with_a_function_that_a_file_lacks_is_exported_as_its_value(en
         ("ZZZ!A1", False), ("YEAR(XEE5)", False),
     ],
 )  # fmt: skip
-def test_a_file_cannot_contain_cells_after_column_xfd_or_row_1048576(formula: str, expected: bool) -> None:
+def test_a_formula_with_a_cell_after_column_xfd_or_row_1048576_exceeds_a_file(formula: str, expected: bool) -> None:
     assert exceeds_file(formula) is expected
 
 
@@ -415,7 +426,7 @@ def test_an_export_leaves_out_series_of_charts_with_cells_after_the_last_column_
     assert (lost.code, lost.count, lost.where) == ("beyond-series", 2, ["S!XFE1", "S!A3:XFE3"])
 
 
-def test_an_export_retains_the_last_columns_of_a_range_that_exceeds_a_file() -> None:
+def test_an_export_cuts_a_range_of_columns_at_the_last_column_of_a_file() -> None:
     allowance, findings = Allowance(math.inf, math.inf), Findings()
     writer = SheetRepair("sheet0.xml", allowance, "Wide", Literals("strings.xml", allowance), set(), findings)
     columns = '<cols><col min="16384" max="16385" width="9"/></cols>'

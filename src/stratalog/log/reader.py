@@ -1,4 +1,4 @@
-"""Bounded reads: each read fixes its last version before its first page. So no entry is missing between two pages."""
+"""Reads of a log's entries up to a given version. An entry that is not found raises an error, so no read has a gap."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Run = Generator[list[Entry], None, int]
 class Reader:
     """Reads the entries of one incarnation of a log, from the index or from the archives.
 
-    ``floor`` reads the floor of the log that the entries are read for.
+    ``floor`` reads the floor of the log. The log may be a fork that reads the entries of its ancestor.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class Reader:
         self._archived = _Archived()
 
     def entry(self, version: int, head: Head | None = None) -> Entry:
-        """Return entry ``version``. With ``head``, an entry in the segment of ``head`` needs no look-up of its segment.
+        """Return entry ``version``. With ``head``, an entry in the head's segment costs one read of the index.
 
         Raises NotFound, VersionForgotten, Corrupt, Unavailable.
         """
         item = self._item(version, head.segment) if head is not None and version >= head.segment else None
-        # If the segment may be freed by now, its item may be an orphaned write. So look up the segment.
+        # In a segment that may be freed by now, the item may be an orphaned write. So look up the segment.
         if item is None or head is None or _outdated(head.seen):
             item = self._stored_item(version)
         return self._entry(item)
@@ -109,9 +109,9 @@ class Reader:
         return (yield from self._from_index(segment.first, first, last, seen))
 
     def _from_index(self, segment: int, first: int, last: int, seen: Observation) -> Run:
-        """Yield entries of a segment that was not freed when ``seen`` was taken.
+        """Yield entries of a segment that was not freed when ``seen`` was taken. Return the last yielded version.
 
-        Items read too long after ``seen`` may be orphaned writes in freed positions.
+        Items read too long after ``seen`` may be orphaned writes in freed positions, so they are not used.
         """
         items = self._environment.index.query(
             entries_partition(self._prefix, segment), after=number(first - 1), before=number(last + 1)
@@ -142,7 +142,7 @@ class Reader:
         return version
 
     def _again(self, version: int) -> Entry:
-        """Return an entry that must exist but was not in its expected position: the entry is in an archive or lost."""
+        """Return an entry that was not found in the index. The entry must exist: it is in an archive, or it is lost."""
         try:
             return self._entry(self._stored_item(version))
         except VersionForgotten:
@@ -217,12 +217,13 @@ class Reader:
             yield item
 
     def _opened(self, segment: Segment) -> tuple[Segment, list[Item]]:
-        """Return the items of an archived segment, and its record with the archive that was read."""
+        """Return the present record of an archived segment, and the items of the segment."""
         while True:
             try:
                 return segment, read_archive(self._environment, self._prefix, self._owner, segment)
             except Corrupt:
-                # A redaction may have replaced the archive, or the entries were freed after the archive was repaired.
+                # The segment may have changed: a redaction replaces its archive; a pass frees its entries after it has
+                # repaired the archive.
                 before, segment = segment, self._segment(segment.first)
                 if segment == before:
                     raise
@@ -251,7 +252,7 @@ def _outdated(seen: Observation) -> bool:
 class _Archived:
     """Caches the archived segment that was read last. A walk or a binary search often reads one segment many times.
 
-    A redaction replaces the archive, and so changes the record of the segment.
+    The key is the segment's record. A redaction changes the record, so the cache never returns a replaced archive.
     """
 
     def __init__(self) -> None:

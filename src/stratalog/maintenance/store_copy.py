@@ -1,17 +1,17 @@
 """Copy of a whole store to another store on any backend: the same logs, records and names, unchanged.
 
 Items and blobs are copied as they are. Incarnations, write ids, forks, floors, archives and snapshots stay the same, so
-clients, forks and merges continue in the copy. A copy is a move: after the copy, only one of the two stores may be
-written to. Queued messages are not copied; the workers of the source process them.
+clients, forks and merges continue in the copy. After the last run, write to only one of the two stores. Queued messages
+are not copied; the workers of the source process them.
 
-A repeated copy skips what the target has. It compares the items of a segment if the segment's record or its last entry
-is new or has changed, and the versions of a record if its latest version or its floor is new or has changed. Archiving,
-freeing and redaction change the segment's record or the record's floor. So the copy writes a segment's record after the
-segment's entries, and a record's floor after the record's versions.
+A repeated copy skips objects that the target has. It compares the items of a segment only if the segment's record or
+last entry is new or has changed, and the versions of a record only if its latest version or floor is new or has
+changed. Archiving, freeing and redaction change the segment's record or the record's floor. So the copy writes a
+segment's record after the segment's entries, and a record's floor after the record's versions.
 
-A log's name is written to the target after everything that the log refers to, so every name in the target leads to a
-complete log. The position of an unfinished copy is saved in the target. The run that resumes the copy compares all
-items, and lists the blobs of records that the target has already, since the interrupted run may have left out damaged
+The copy writes a log's name after everything that the log refers to, so every name in the target leads to a complete
+log. The position of an unfinished copy is saved in the target. The run that resumes there compares all items from this
+position on. It also lists the blobs of records that the target has, since the interrupted run may have left out damaged
 items and blobs.
 """
 
@@ -76,9 +76,9 @@ RECORDS_PER_MARK = 100
 class CopyReport(msgspec.Struct, frozen=True):
     """The numbers of organisations, logs and records compared, and of the items and blobs that this run wrote.
 
-    ``failures`` are the damaged blobs, items, logs and records of the source that were found, and items whose blobs are
-    lost. The copy has the same damage, or lacks the part.
-    ``more_failures`` is the number of failures after `DAMAGED_PARTS_NAMED_MAX`, which are not in ``failures``.
+    ``failures`` names the damage found in the source: damaged or lost blobs, damaged items, logs and records. The copy
+    has the same damage or lacks the damaged object. Of more than `DAMAGED_PARTS_NAMED_MAX` failures, ``failures`` has
+    the first, and ``more_failures`` counts the others.
     """
 
     organisations: int
@@ -94,17 +94,17 @@ def copy_store(source: Store, target: Store, progress: Report | None = None) -> 
     """Make ``target`` the same store as ``source``, and compare the two at the end; see `check_copy`.
 
     An interrupted copy resumes. Repeat a copy to add the source's later writes. No process may write to the target
-    meanwhile, and none to the source during the last run. ``progress`` is called with the number of items or blobs
+    during a run, nor to the source during the last run. ``progress`` is called with the number of items or blobs
     written since its last call.
 
-    Raises Conflict if the target holds an object that the source does not have: no item of that object is overwritten.
-    Raises Conflict if the source was written to meanwhile: run the copy again. Raises Corrupt if the comparison fails,
-    and the errors of the ports.
+    Raises Conflict if the target holds an object that the source does not have; no item of that object is overwritten.
+    Raises Conflict if the source was written to during the run: run the copy again. Raises Corrupt if the comparison
+    fails, and the errors of the ports.
 
     Damage of the source does not end the copy. A damaged item is left out, or made anew from other items. A log whose
     name record or head is damaged has no name in the target, and a record whose latest version or floor is damaged is
-    not copied. If the target has such a part from an earlier copy, it stays. The report names all damage that was
-    found. The next copy compares all items again.
+    not copied. If an earlier run copied such an item, log or record, the target retains that copy. The report names the
+    damage, and the next run compares all items again.
     """
     failures: dict[MaintenanceFailure, None] = {}
     more = 0
@@ -143,7 +143,7 @@ class _Copy:
             if organisation >= start.organisation:
                 self._copy_organisation(organisation, start)
         self._mirror.items(REJECTED_PARTITION)
-        # Finish before the comparison. So a later run reads everything, even if the comparison fails.
+        # Finish before the comparison. So if the comparison fails, the next run begins with the first organisation.
         self._position.finish()
         left_out = self._left_out | {(organisation, LOGS, name) for organisation, name in self._families.left_out}
         logs, records = check_copy(
@@ -168,7 +168,7 @@ class _Copy:
         self._copy_failures(organisation)
 
     def _copy_logs(self, organisation: str, after: str) -> None:
-        # Only the ids are read, so that a damaged line does not stop the copy. `FamilyCopy` copies the lines.
+        # The loop uses only the sort key of a line, so a line with damaged attributes does not stop the copy.
         for line in list_lines(self._source, organisation, LOGS, after=after):
             name = line.sort
             try:
@@ -184,7 +184,7 @@ class _Copy:
                 self._position.save(Position(organisation, LOGS, name))
 
     def _require_key(self, organisation: str, shelf: str, line: ListedItem) -> None:
-        """Raise Corrupt if the sort key of a directory line is damaged: nothing shows which log or record it lists."""
+        """Raise Corrupt if the sort key of a directory line is damaged, since only the key names the log or record."""
         if line.position is not None:
             raise Corrupt(line.fault, organisation=organisation, shelf=shelf, sort=line.sort)
 
@@ -203,7 +203,7 @@ class _Copy:
         ours, theirs = (set(list_ids(index, organisation, LOGS)) for index in (self._source, self._target))
         partition = deleted_partition(organisation)
         waiting = {line.sort: line for line in self._mirror.read(partition)}
-        # If another log has the name of a deleted log now, no directory line leads to the deleted log.
+        # A deleted log whose name another log has now is found only by its prefix in this partition.
         deleted = [line for line in waiting.values() if self._has_segments(line.sort)]
         owners = {str(line.item.attributes["o"]) for line in deleted if line.item is not None}
         for owner in owners - self._families.owners:
@@ -228,7 +228,7 @@ class _Copy:
         self._mirror.item(line.partition, line.sort)
 
     def _has_segments(self, prefix: str) -> bool:
-        """Return whether the target has segments of the log. A deleted log that the target never had is not copied."""
+        """Return whether the target has segments of a deleted log. Without them the log need not be copied."""
         return next(self._target.query(segments_partition(prefix), limit=1), None) is not None
 
     def _copy_records(self, organisation: str, after: str) -> None:
@@ -244,9 +244,9 @@ class _Copy:
                 self._position.save(Position(organisation, RECORDS, id))
 
     def _copy_failures(self, organisation: str) -> None:
-        """Copy the failures and dead letters, also of records without a version. Copy each body before its item.
+        """Copy the failures and dead letters, even of records without a version. Copy each body before its item.
 
-        Unfinished uploads are not copied; their blobs are garbage in the target.
+        The pins of unfinished uploads are not copied. The uploads' blobs may be copied, and are garbage in the target.
         """
 
         def put_bodies(writes: Sequence[Write]) -> None:
@@ -262,8 +262,8 @@ class _Copy:
     def _copy_record(self, organisation: str, id: str) -> None:
         """Copy a record up to its latest version, each body before the versions that refer to it.
 
-        Raises Corrupt, and copies nothing, if the latest version or the floor is damaged: without them, an older
-        version would count as the latest one, or a forgotten version as lost.
+        Raises Corrupt, and copies nothing, if the latest version or the floor is damaged. Otherwise an older version
+        would be the latest one in the copy, or forgotten versions would look lost.
         """
         key = record_key(id)
         partition = record_partition(organisation, key)
@@ -298,7 +298,7 @@ class _Copy:
         self._mirror.item(line.partition, line.sort, lambda: self._line_anew(partition, line))
 
     def _line_anew(self, partition: str, line: Item) -> Item:
-        """Return the directory line of a record whose own line is damaged, with the time of the oldest version."""
+        """Return a new directory line for a record whose line is damaged, with the oldest version's time."""
         first = next(list_items(self._source, partition, after=BEFORE_VERSIONS, limit=1), None)
         created = first.item.attributes.get("c") if first is not None and first.item is not None else None
         return Item(line.partition, line.sort, {**line.attributes, "c": created if isinstance(created, int) else 0})
@@ -314,7 +314,7 @@ class _Copy:
     def _refuse_others(self, organisations: list[str]) -> None:
         """Raise Conflict if the target has an organisation, log or record that the source does not have.
 
-        What the target has stays if the source may list it under a damaged sort key.
+        An object of the target is tolerated if a damaged sort key of the source may be that object's key.
         """
         for organisation in list_organisations(self._target):
             if organisation not in organisations:

@@ -1,4 +1,4 @@
-"""A wrapper of blobs that passes on each call. A subclass changes some of the calls."""
+"""The base class of wrappers of a `Blobs`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["BlobsWrapper"]
 
 
 class BlobsWrapper:
-    """Passes each call to ``blobs``."""
+    """Passes each call to ``blobs``. A subclass overrides the calls that it changes."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs

@@ -1,8 +1,7 @@
-"""Pages: the browser client at `/web/client/`, the theme at `/web/theme/`, and the pages of an application.
+"""The files below `/web/`: the browser client, the theme, the files of the home page, and the pages of an application.
 
-The client and the theme are files of the package without a build step, so a wheel contains these files. Only files that
-exist when the server starts have a path, so no path leads to any other file. If an application's pages need another
-policy, the application serves them by its own route, made by `serve_files`.
+The client and the theme need no build step. Only a file that exists when the server starts has a path. An application
+whose pages need another content security policy serves them by its own route, made by `serve_files`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from stratalog.server.service import Served, Service
 __all__ = ["CLIENT", "OWN_CONNECTIONS", "POLICY", "WEB", "FileVersion", "PageFile", "files_in", "pages", "serve_files"]
 
 WEB = "/web/"
-"""The prefix of the paths of pages. A page is public and needs no token. The page requests its data with a token."""
+"""The prefix of the paths of pages. A page needs no token; the page's script requests its data with a token."""
 
 CLIENT = Path(__file__).parents[1] / "web" / "client"
 THEME = CLIENT.with_name("theme")
@@ -49,7 +48,7 @@ _log = logging.getLogger("stratalog.server")
 
 
 def pages(application: Application) -> HTTPRouteHandler:
-    """Return the handler of the files of the client, the theme, the home page and the application."""
+    """Return the handler of all files below `WEB`. Each folder of ``application.pages`` is served under its name."""
     files: dict[str, Path] = {}
     for name, folder in {"client": CLIENT, "theme": THEME, "home": HOME, **application.pages}.items():
         files |= files_in(f"{WEB}{name}/", Path(folder))
@@ -59,7 +58,7 @@ def pages(application: Application) -> HTTPRouteHandler:
 def files_in(prefix: str, folder: Path) -> dict[str, Path]:
     """Return the files with a suffix in `KINDS`, by path. The path of a folder refers to the folder's index page.
 
-    A symbolic link that leads out of the folder gets no path. Each call logs a warning for each of these links.
+    A symbolic link that leads out of the folder gets no path, but a warning in the server's log.
     """
     inside = folder.resolve()
     files: dict[str, Path] = {}
@@ -103,7 +102,7 @@ class FileVersion(msgspec.Struct, frozen=True):
 
 
 class PageFile:
-    """A file that is opened anew for each piece, so that slow callers keep no file descriptors open."""
+    """A served file. It is opened anew for each piece, so that slow callers keep no file descriptors open."""
 
     def __init__(self, path: Path) -> None:
         self.kind = KINDS[path.suffix]

@@ -1,7 +1,7 @@
 """The decoding of compressed HTTP responses in bounded memory.
 
-The HTTP client itself would decode each received piece at once. A piece of 64 KiB that was compressed twice may expand
-to gigabytes, before any limit is checked.
+The HTTP client's own decoder expands a received piece as a whole, before any limit is checked. A piece of 64 KiB that
+was compressed twice may expand to gigabytes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ ACCEPTED_CODINGS = "gzip, deflate"
 PIECE_BYTES = 256 * 1024
 GZIP_BEGINNING = b"\x1f\x8b"
 AUTOMATIC = zlib.MAX_WBITS | 32
-"""The window size by which zlib accepts the header of gzip and the header of zlib."""
+"""With this window size zlib detects whether content has a gzip header or a zlib header."""
 
 
 def decoded(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
-    """Yield the content of a response in pieces of at most `PIECE_BYTES`, or unchanged if it has no content coding.
+    """Yield the decoded content in pieces of at most `PIECE_BYTES`. Content without a coding is yielded as received.
 
-    Yields at least one piece, which may be empty, for each received piece, so the caller can count the time. Raises
-    Invalid for content that is not in the coding and for an unsupported coding, and Unavailable for content that is cut
-    off.
+    Yields at least one piece, which may be empty, for each received piece, so the caller can check its deadline. Raises
+    Invalid for an unsupported coding and for content that is not in the coding, and Unavailable for truncated content.
     """
     coding = coding.strip().lower()
     if coding in ("", "identity"):
@@ -43,16 +42,16 @@ def _inflated(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
         left, rest, is_full = rest + piece, b"", False
         try:
             while left or is_full:
-                # Content in gzip may be several members, one after another. Other bytes after a member are no content.
+                # Gzip content may have several members. Drop bytes after a member that begin no other member.
                 if inflater is not None and inflater.eof and not left.startswith(GZIP_BEGINNING):
-                    rest = left[: len(GZIP_BEGINNING)]  # the beginning of a member, if its second byte has not come
+                    rest = left[: len(GZIP_BEGINNING)]  # perhaps the first byte of a member
                     yield b""
                     break
                 if inflater is None or inflater.eof:
                     inflater = _inflater(coding, left)
                 part = inflater.decompress(left, PIECE_BYTES)
                 yield part
-                # A decoder that has read all its input may have further output.
+                # After a full piece, a decoder that has read all its input may have more output.
                 is_full = len(part) == PIECE_BYTES and not inflater.eof
                 left = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
         except zlib.error as exc:
@@ -60,12 +59,12 @@ def _inflated(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
         if not piece:
             yield piece
     if inflater is not None and not inflater.eof:
-        # A server that fails while it compresses may end the response properly.
+        # The connection shows no error if the server's compression failed, but the server ended the response normally.
         raise Unavailable("a response is cut off", coding=coding)
 
 
 def _inflater(coding: str, content: bytes) -> Any:
-    """Return a decoder of content that begins with ``content``, which is not empty."""
-    # Many servers send "deflate" without the header of zlib, whose first four bits are 8.
+    """Return a decoder for ``coding``. ``content`` is the first bytes of the content, at least one."""
+    # Many servers send "deflate" without a zlib header. The low four bits of the header's first byte are 8.
     is_raw = coding == "deflate" and content[0] & 0xF != 8
     return zlib.decompressobj(-zlib.MAX_WBITS if is_raw else AUTOMATIC)

@@ -18,8 +18,8 @@ def dead_letters(session: Session, organisation: str) -> None:
     """List all dead letters of an organisation with their reasons, including the letters of other programs.
 
     The catalogue makes dead letters of records, files and pages that it could not read or store, of records that it
-    could not turn into a work, and of sources whose polls failed repeatedly. Damaged letters are named, the others are
-    listed, and the exit code is 6.
+    could not turn into a work, and of sources whose polls failed repeatedly. A damaged letter is named in an error, the
+    other letters are listed, and the exit code is 6.
     """
     damaged = list[Corrupt]()
     letters = session.open().records(organisation).dead_letters(damaged=damaged.append)
@@ -41,7 +41,7 @@ def letter(session: Session, organisation: str, id: str) -> None:
 @of_organisation
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def dismiss(session: Session, organisation: str, ids: tuple[str, ...]) -> None:
-    """Delete dead letters with their bytes."""
+    """Delete dead letters. A later collection deletes their bytes."""
     records = session.open().records(organisation)
     for id in ids:
         records.resolve_dead_letter(id)

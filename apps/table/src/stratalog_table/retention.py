@@ -1,7 +1,4 @@
-"""The retention of a table: the versions that stay readable, because the table keeps their data files.
-
-The store's maintenance asks `oldest_needed` if it runs the application of tables.
-"""
+"""The retention of a table: for how many days its old versions stay readable."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ DAY_MS = 86_400_000
 
 
 def oldest_needed(document: Document) -> int:
-    """Return the oldest version that the table's retention covers.
+    """Return the oldest version that the table's retention covers, for `Rules.oldest_needed`.
 
     Return the newest version if the table has no retention, or if the document contains no table.
     """

@@ -19,7 +19,7 @@ const UNTOLD = "the mutation was committed, but the server no longer reports whe
 
 export class Local {
   state = new State();
-  /** In order: {tabLease, sequence, id, name, args, sent, answer, reason, isDurable}. A durable mutation is stored. */
+  /** {tabLease, sequence, id, name, args, sent, answer, reason, isDurable}, in order of `sequence`. */
   pending = [];
   failures = [];
   #confirmed = new Confirmed();
@@ -63,8 +63,8 @@ export class Local {
   }
 
   /**
-   * Add a mutation under the next id. Returns the mutation, and a promise that resolves when it is durable. After a
-   * failed write, throws the error of that write and adds nothing.
+   * Add a mutation under the next id. Returns the mutation, and a promise that resolves when it is durable. Throws and
+   * adds nothing if an earlier write failed or PENDING_MAX mutations are pending.
    */
   add(name, args) {
     if (this.#fault) throw this.#fault;
@@ -120,8 +120,8 @@ export class Local {
   }
 
   /**
-   * Note that a push of `batch` committed nothing. `before` has each mutation's `sent` before that push. A mutation
-   * that was OPEN stays OPEN: an earlier push may have committed it.
+   * Note that a push of `batch` committed nothing. `before` lists the mutations' `sent` before that push. A mutation
+   * that was OPEN before stays OPEN, because an earlier push may have committed it.
    */
   async noteRefused(batch, before) {
     await this.#note(
@@ -160,8 +160,8 @@ export class Local {
   }
 
   /**
-   * Settle a mutation as rejected, because the server never accepts a push with this mutation. The client continues
-   * under another id and numbers all later mutations anew.
+   * Settle a mutation as rejected, because the server refuses every push with it. Then continue as `reset` does. All
+   * later mutations count as uncommitted.
    */
   refuse(waiting, reason) {
     const settled = [{ waiting, status: "rejected", reason }];
@@ -187,9 +187,9 @@ export class Local {
     }
     for (const operation of pulled.patch) applyTo(this.state, operation);
     this.#facts.cookie = cookie;
-    // The pull comes from another document, which has no last mutation id for this client. But that document may be a
-    // copy that has the effects of this client's mutations. That document may also lack a mutation that the former
-    // document confirmed, so such a mutation becomes unknown.
+    // The pull comes from another document, which does not know this client. That document may be a copy with the
+    // effects of this client's mutations, or lack mutations that the former document confirmed. So the outcome of each
+    // mutation that may be committed is unknown, unless it was rejected.
     if (elsewhere && !Object.hasOwn(pulled.last, this.client)) {
       const confirmed = this.pending.filter(({ answer }) => answer === "applied" || answer === "seen");
       for (const waiting of confirmed) waiting.answer = "";
@@ -226,8 +226,8 @@ export class Local {
   #confirm(pulled, areRejectionsKnown) {
     const last = pulled.last[this.client] ?? 0;
     const confirmed = this.pending.filter(({ id }) => id <= last);
-    // The server confirms a mutation that this client never sent. So the browser's data were copied, and another client
-    // uses the same id.
+    // If the server confirms a mutation that this client never sent, the browser's data were copied, and another
+    // browser uses the same client id.
     if (last >= this.#facts.next || confirmed.some(({ sent }) => sent === NEVER)) {
       return this.#reset([], () => false, pulled.patch);
     }
@@ -239,8 +239,8 @@ export class Local {
       ...lost.map((row) => ({ waiting: row, status: "lost", reason: LOST })),
       ...confirmed.map((waiting) => settle(waiting, reasons.get(waiting.id), areRejectionsKnown)),
     ];
-    // The client pushed each answered mutation before this pull. If the pull does not confirm the mutation, the
-    // mutation is not in the document, for example after a restore. So the client sends the mutation again.
+    // The server answered these mutations before this pull. The pull does not confirm them, so the document lacks them,
+    // for example after a restore. The client sends them again.
     const open = this.pending.filter(({ id, answer }) => id > last && answer && answer !== "queued");
     for (const waiting of open) Object.assign(waiting, { answer: "", reason: null });
     return this.#settle(settled, open, pulled.patch, this.#remember(settled));
@@ -264,8 +264,8 @@ export class Local {
     return this.#settle([...settled, ...others], again, patch, (store) => store.delete(within(this.#facts.tabLease)));
   }
 
-  // Remember the newest applied mutations, because the server may go back to a history without them. Forget lost
-  // mutations. Returns a function that makes the same changes in the store.
+  // Remember the newest applied mutations, because the server may go back to a history without them. Forget mutations
+  // that the server has lost. Returns a function that makes the same changes in the store.
   #remember(settled) {
     const { tabLease } = this.#facts;
     const rowsOf = (wanted) =>
@@ -311,7 +311,7 @@ export class Local {
     Object.assign(this.#facts, { client: crypto.randomUUID(), group: crypto.randomUUID(), next: 1 });
   }
 
-  // After a failed write, memory has changes that are not stored. From then on `#note` throws, so no push is sent.
+  // Throws after a failed write, before memory changes, so no push is sent.
   async #note(some, change) {
     if (this.#fault) throw this.#fault;
     for (const waiting of some) Object.assign(waiting, change);
