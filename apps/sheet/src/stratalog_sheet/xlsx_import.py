@@ -174,7 +174,7 @@ class _Import:
         return target
 
     def _rename(self, part: WorkbookPart) -> Mapping[str, str]:
-        """Give each sheet of the workbook part a name that the engine can refer to. Return a map of old to new names."""
+        """Give each sheet of the workbook a name that the engine can refer to. Return the new names by old name."""
         listed = [sheet.name for sheet in part.sheets]
         if not all(listed) or len({name.lower() for name in listed}) < len(listed):
             raise Invalid("a sheet of the workbook has no name, or the name of another sheet")
