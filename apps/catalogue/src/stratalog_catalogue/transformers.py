@@ -5,6 +5,7 @@ Each transformer has a version. A change of its results needs a new version: the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -271,7 +272,7 @@ def _depends(fields: Mapping[str, str], names: tuple[str, ...]) -> tuple[Relatio
         for name in names
         if name in fields
         for target in dict.fromkeys(
-            alternative.split()[0].partition(":")[0]
+            re.split(r"[\s:(\[<]", alternative.strip())[0]
             for part in fields[name].split(",")
             for alternative in part.split("|")
             if alternative.strip()
