@@ -93,7 +93,7 @@ def test_the_same_files_make_the_same_bytes(build: ModuleType, application: Path
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_the_package_in_the_zip_has_a_version(build: ModuleType, tmp_path: Path) -> None:
+def test_the_written_metadata_has_the_version_of_the_package(build: ModuleType, tmp_path: Path) -> None:
     build.write_metadata(tmp_path, ROOT)
     (found,) = importlib.metadata.distributions(name="stratalog", path=[str(tmp_path)])
     assert found.version == importlib.metadata.version("stratalog")
