@@ -93,7 +93,7 @@ def test_the_same_files_make_the_same_bytes(build: ModuleType, application: Path
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_the_package_says_which_version_it_is(build: ModuleType, tmp_path: Path) -> None:
+def test_the_written_metadata_has_the_version_of_the_package(build: ModuleType, tmp_path: Path) -> None:
     build.write_metadata(tmp_path, ROOT)
     (found,) = importlib.metadata.distributions(name="stratalog", path=[str(tmp_path)])
     assert found.version == importlib.metadata.version("stratalog")
@@ -106,10 +106,11 @@ def test_each_bundled_application_has_an_entry_point_with_its_short_name(
     build.write_metadata(tmp_path, ROOT / "apps" / name)
     (found,) = importlib.metadata.distributions(name=f"stratalog-{name}", path=[str(tmp_path)])
     (point,) = found.entry_points.select(group="stratalog.applications")
+    assert point.name == name
     assert point in importlib.metadata.distribution(f"stratalog-{name}").entry_points
 
 
-def test_every_library_that_is_asked_for_has_its_hashes_in_the_lock(build: ModuleType) -> None:
+def test_each_wanted_library_has_hashes_in_the_lock(build: ModuleType) -> None:
     lock = build.pinned(build.LOCK.read_text())
     projects = [ROOT, *(path.parent for path in ROOT.glob("apps/*/pyproject.toml"))]
     asked = [build.canonical(one.partition(">")[0]) for one in build.wanted(projects)]

@@ -23,7 +23,7 @@ YEAR_MS = 365 * 86_400_000
 
 
 class Steps:
-    """Counts the steps that SQLite takes on the connections of a database, in hundreds."""
+    """Counts SQLite's steps on a reader and the writer of a database, in hundreds."""
 
     def __init__(self, database: SqliteDatabase) -> None:
         self.count = 0
@@ -38,7 +38,7 @@ class Steps:
 
 
 def filled(path: Path, groups: int, backlog: int) -> tuple[SqliteDatabase, ManualClock]:
-    """Return a queue in which every group has messages in flight, so that the group's other messages must wait."""
+    """Return a database and its clock. Each group of its queue has messages in flight, so the others must wait."""
     clock = ManualClock()
     database = SqliteDatabase(path, clock, synchronous="OFF")
     for group in range(groups):

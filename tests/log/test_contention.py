@@ -104,7 +104,7 @@ def test_the_back_off_doubles_after_a_lost_put_and_shrinks_by_a_fifth_after_a_wo
 
 
 def waits_of(cause: StratalogError) -> list[tuple[int, int]]:
-    """The waits of a retry within ten seconds, each with the time that was left before the wait, in milliseconds."""
+    """Return each wait of a retry within ten seconds, with the time left before the wait, both in milliseconds."""
     environment = new_place(append_seconds_max=10)
     retry, clock = environment.retry(), clock_of(environment)
     begun, waits = clock.boot_ms(), []
@@ -166,7 +166,7 @@ def test_after_a_lost_race_a_writer_reads_the_head_first_and_loses_no_further_pu
 
 
 def test_an_append_at_a_head_that_its_caller_just_read_does_not_read_the_head_again() -> None:
-    """The caller chose the expected version from its own read. A second read would lose as many races as the put."""
+    """The caller chose the expected version from its own read. A second read can only find that the race is lost."""
     log = new_log()
     fill(log, 1)
     rival = rival_of(log)
@@ -258,7 +258,7 @@ def test_the_program_for_the_documented_contention_figures_prints_seven_lines(
 
 
 def test_a_read_of_a_writers_own_unacknowledged_entry_does_not_count_as_contention() -> None:
-    """A reader sees the writer's own entry before the commit has an answer. The entry does not count as contention."""
+    """A reader can see the writer's own entry before the commit is answered."""
     log = new_log()
     fill(log, 1)
     environment = log.environment

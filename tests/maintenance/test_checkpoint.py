@@ -72,7 +72,7 @@ def grow(store: stratalog.Store, count: int) -> None:
 
 
 def rewrite(store: stratalog.Store, history: HistoryName, version: int) -> None:
-    """Alter a version and recompute all later hashes, as an attacker with write access to the index can."""
+    """Alter a log's version, or a record's versions from it on, and recompute the hashes, as an attacker could."""
     if history.kind == "record":
         _rewrite_record(store, history, version)
     else:
@@ -238,7 +238,7 @@ def test_a_checkpoint_at_the_floor_is_proven_by_its_hash(store: stratalog.Store,
 
 
 @both
-@pytest.mark.parametrize("at_floor", [False, True], ids=["a version", "the version below the floor"])
+@pytest.mark.parametrize("at_floor", [False, True], ids=["above the floor", "at the floor"])
 def test_a_checkpoint_whose_version_is_forgotten_during_the_proof_is_not_provable(
     store: stratalog.Store, history: HistoryName, at_floor: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

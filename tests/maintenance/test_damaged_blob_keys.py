@@ -64,7 +64,7 @@ def expect_others(store: stratalog.Store) -> None:
 def test_a_copy_names_each_damaged_key_of_a_blob_and_has_everything_else(damaged: stratalog.Store) -> None:
     target = open_inline(clock=ManualClock())
     failures = copy_store(damaged, target).failures
-    # Each key, and the item that refers to the blob.
+    # A failure for each damaged key, and for each item that refers to its blob.
     assert [failure.code for failure in failures] == [Corrupt.code] * 4
     assert {failure.what.split("/")[1].partition("@")[0] for failure in failures} == {"plan", "records", "!record"}
     expect_others(target)

@@ -27,8 +27,9 @@ REFUSAL = b"SFATAL\x00VFATAL\x00C08P01\x00Mtransaction blocks not allowed in sta
 def pooler(url: str, *, per_transaction: bool, refuses_begin: bool = False, processes_max: int = 100) -> Iterator[str]:
     """Run a pooler in front of the server of ``url``, and return the URL through the pooler.
 
-    A client that needs one more process than ``processes_max`` waits until another client ends. With ``refuses_begin``,
-    the pooler ends a client that begins a transaction of several statements, like PgBouncer in statement mode.
+    With ``per_transaction``, a client has a process only during a transaction, otherwise until the client disconnects.
+    If no process is idle and ``processes_max`` are in use, a client waits until another client disconnects. With
+    ``refuses_begin``, the pooler disconnects a client that sends BEGIN, like PgBouncer in statement mode.
     """
     folder = parse_qs(urlsplit(url).query)["host"][0]
     with TemporaryDirectory(prefix="stratalog-") as own, socket.socket(socket.AF_UNIX) as listening:
@@ -40,12 +41,12 @@ def pooler(url: str, *, per_transaction: bool, refuses_begin: bool = False, proc
             yield url.replace(quote(folder, safe=""), quote(own, safe=""))
         finally:
             listening.shutdown(socket.SHUT_RDWR)
-            join_all(accepting)  # before the socket is closed: `accept` must not use the next socket of this descriptor
+            join_all(accepting)  # `accept` must end first: a new socket could get the descriptor of the closed one
         running.close()
 
 
 class _Pooler:
-    """The processes of the server that no client uses now, the one that was used last at the end."""
+    """A running pooler. It has a list of idle server processes, the most recently used last."""
 
     def __init__(self, server: str, per_transaction: bool, refuses_begin: bool, processes_max: int) -> None:
         self._server = server
@@ -78,7 +79,7 @@ class _Pooler:
             self._may_start.release()
 
     def _answer(self, client: socket.socket, process: socket.socket) -> socket.socket | None:
-        """Forward messages both ways until the process is ready. Return the process if the client still uses it."""
+        """Forward messages both ways until the process is ready. Return the process if the client keeps it."""
         poll = select.poll()  # unlike `select`, it accepts descriptors above 1,023
         poll.register(client, select.POLLIN)
         poll.register(process, select.POLLIN)
@@ -89,14 +90,14 @@ class _Pooler:
             if process.fileno() in ready:
                 message = _message(process)
                 is_free = message[:1] == READY and message[5:6] == IDLE and self._per_transaction
-                if is_free:  # before the client learns it
+                if is_free:  # before the client gets the message and sends the next query
                     self._idle.append(process)
                 client.sendall(message)
                 if message[:1] == READY:
                     return None if is_free else process
 
     def close(self) -> None:
-        """Wait for the end of all clients, which the caller has closed, and close the connections to the server."""
+        """Wait until the clients, closed by the caller, are served. Then close the connections to the server."""
         join_all(self._threads)
         for process in self._idle:
             process.close()

@@ -844,4 +844,15 @@ REMOVALS: tuple[Removal, ...] = (
         (Edit(f"{TESTS}soak.py", "worker.proceed(own.randrange(1, events_min))", "worker.finish()"),),
         (f"{TESTS}test_soak.py::test_records_survive_processes_that_are_killed",),
     ),
+    Removal(
+        "B3120",
+        (
+            Edit(
+                f"{SOURCES}transformers.py",
+                're.split(r"[\\s:(\\[<]", alternative.strip())[0]',
+                "alternative.split()[0]",
+            ),
+        ),
+        (f"{TESTS}test_works.py::test_a_dependency_without_a_space_before_its_version_is_named_without_the_version",),
+    ),
 )

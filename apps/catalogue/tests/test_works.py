@@ -351,3 +351,9 @@ def test_stats_read_the_same_number_of_items_for_few_and_for_many_records(tmp_pa
     index.query, index.get = counted, counted_get  # type: ignore[method-assign]
     assert read_stats(catalogue.records).sources[0].works == count
     assert len(reads) == 5
+
+
+def test_a_dependency_without_a_space_before_its_version_is_named_without_the_version() -> None:
+    body = b"Package: a\nDepends: libc6(>=2.36), b[amd64] | c<!nocheck>, d:any (= 1)\n"
+    work = transformers.debian_package(Given("debian", "a", "rfc822", body, len(body)))
+    assert [relation.target for relation in work.relations] == ["libc6", "b", "c", "d"]

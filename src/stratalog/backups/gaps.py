@@ -10,9 +10,9 @@ __all__ = ["Gaps"]
 class Gaps:
     """The missing versions that earlier attempts found. Each version has the key of its log or record.
 
-    Before an entry or version is freed, another item says so: the mark of a segment, or a floor above the version. So
-    an attempt that begins without the version reads that item, and does not need the version. If such an attempt still
-    needs the version, the version is lost.
+    Before a version is freed, a segment's mark or a higher floor records that it will be. An attempt that begins after
+    the version is freed reads this item and does not need the version. If it still needs the version, the version is
+    lost.
     """
 
     def __init__(self) -> None:

@@ -97,7 +97,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Unread(msgspec.Struct, Generic[T], frozen=True):
-    """A row found but not yet loaded. ``position`` is its version or key. ``load`` reads ``size`` bytes."""
+    """A row that is found but not loaded. ``position`` is its version or key. ``load`` reads ``size`` bytes."""
 
     position: Any
     size: int
@@ -138,7 +138,7 @@ def key_changes(
     except Redacted:
         if at is None:
             raise
-        # Only a later change of the key names a redacted change, so walk from the newest state.
+        # A redacted change is found only from a later change of the key, so start at the newest state.
         return (row for row in key_changes(log, values, state_at, key) if row.position <= at)
     # An older state has the floor of its time, which may have risen since.
     floor = state.floor if at is None else max(state.floor, log.floor())
@@ -160,7 +160,7 @@ def _changes_down(
             continue
         commit = read_commit(entry)
         change = next((change for change in commit.patch if change.key == key), None)
-        # The versions must fall, or a damaged entry could make this loop endless.
+        # Each version must be lower than the last, or a damaged entry could make this loop endless.
         count = len(commit.mutations)
         if change is None or abs(change.before) >= version or any(not 0 <= position < count for position in change.by):
             raise Corrupt("an entry lacks the change that a later change or a state names", version=version, key=key)
@@ -251,8 +251,9 @@ def applied_in(log: Log, newest: State, client: str, id: int) -> int | None:
 
 
 def _applied_above(log: Log, newest: State, low: int, client: str, id: int) -> int | None:
-    """Search the versions above ``low``. Makes a binary search over states, then scans the remaining entries."""
-    # A collected client may begin anew. Its earlier mutations had the same numbers. Its first entry may be redacted.
+    """Search the versions above ``low``. First a binary search over states, then a scan of the remaining entries."""
+    # A collected client may begin anew and reuse mutation numbers, so compare its binding too. Its first entry may be
+    # redacted.
     high, binding, began = newest.version, newest.binding(client), newest.began_in(client)
 
     def is_same_and_reached(state: State) -> bool:

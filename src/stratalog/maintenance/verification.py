@@ -48,7 +48,7 @@ HistoryKind = Literal["log", "record"]
 """A document is a log, because documents and logs share one space of names."""
 
 SHELVES: Mapping[HistoryKind, str] = {"log": LOGS, "record": RECORDS}
-"""The shelf of the directory that lists the histories of a kind."""
+"""Maps each kind to the directory's shelf that lists its histories."""
 
 
 class HistoryName(msgspec.Struct, frozen=True, order=True):
@@ -79,7 +79,7 @@ class HistoryReport(msgspec.Struct, frozen=True):
 def list_histories(store: Store, damaged: Damaged = raise_damage) -> Iterator[HistoryName]:
     """Yield all live logs and records of the store, by organisation.
 
-    ``damaged`` is called with the error of each damaged key in the lists: nothing shows which histories it hides.
+    ``damaged`` is called with the error of each damaged key in the lists. Such a key may hide any history.
     """
     for organisation in store.organisations(damaged=damaged):
         for kind, shelf in SHELVES.items():
@@ -88,7 +88,7 @@ def list_histories(store: Store, damaged: Damaged = raise_damage) -> Iterator[Hi
 
 
 def is_deleted(store: Store, history: HistoryName) -> bool:
-    """Return whether a log that was listed, and is not found now, was deleted meanwhile.
+    """Return whether the log, which was listed but was not found, was deleted meanwhile.
 
     The commit of a deletion removes the directory line, so a log that is still listed is damaged. Nothing removes a
     record from its directory.
@@ -102,7 +102,7 @@ def has_line(store: Store, history: HistoryName) -> bool:
 
 
 def check_history_upto(environment: Environment, history: HistoryName, upto: int | None) -> None:
-    """Raise VersionForgotten or Invalid if no state or chain ends at ``upto``. The verification reports any damage."""
+    """Raise VersionForgotten or Invalid if no state or chain ends at ``upto``. Ignore damage."""
     if upto is None or history.kind == "record":
         return
     try:
@@ -120,8 +120,8 @@ def verify_history(
     """Recompute one history's hash chain and, for a document, rebuild its state.
 
     A log or document is read up to version ``upto``, if given; a record is always read whole. ``progress`` is
-    called with the number of versions verified since its last call. Damage is reported in the findings, whatever error
-    it causes. If damage hides the origin, the report has an empty origin. If the floor rises meanwhile, the report has
+    called with the number of versions verified since its last call. All damage is reported in the
+    findings. If damage hides the origin, the report has an empty origin. If the floor rises meanwhile, the report has
     only the findings above the new floor. If no finding is certain, because versions were forgotten before they were
     read, the verification starts again, and passes the versions of the new attempt to ``progress`` too.
 
@@ -144,7 +144,7 @@ def verify_history(
 
 
 def _verify_attempts(store: Store, history: HistoryName, upto: int | None, progress: Report | None) -> HistoryReport:
-    """Verify a log; again if another log has its name meanwhile, or the floor rose and no finding is certain.
+    """Verify a log. Repeat if another log took its name meanwhile, or if the floor rose and no finding is certain.
 
     Raises Corrupt for a damaged name record, and VersionForgotten if no attempt was certain.
     """

@@ -35,7 +35,7 @@ Edits: TypeAlias = dict[str, Row | None]
 """Keys of one level, in order, each with its new row, or None if the row is removed."""
 
 Write: TypeAlias = Callable[[Collection[Chunk]], None]
-"""Gets the new chunks: stores them, keeps them for a commit, or drops them if only the root is wanted."""
+"""Takes the new chunks, to store them, to keep them for a commit, or to drop them if only the root is wanted."""
 
 
 def build(chunks: Chunks, items: Iterable[tuple[str, Slot]]) -> Root:
@@ -77,6 +77,7 @@ def update(
     and writes nothing. ``write`` gets all new chunks, except an inline topmost chunk. None means `Chunks.write_all`,
     which stores the chunks durably before the function returns.
     The function calls ``pause`` after each rewritten chunk, so that a background thread can let other threads run.
+
     Raises Invalid and LimitExceeded before anything is written.
     """
     edits = _edits(patch)
@@ -236,7 +237,7 @@ class _Tower:
             self.push(level, seal(level, rows))
 
     def push(self, level: int, chunk: Chunk) -> None:
-        """Add a finished chunk of ``level``. Keep the first chunk. With the second, write both; then write each chunk.
+        """Add a finished chunk of ``level``. Hold the first chunk until the second; write each later chunk at once.
 
         Each written chunk adds a row to the level above.
         """

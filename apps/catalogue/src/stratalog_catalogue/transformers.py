@@ -5,6 +5,7 @@ Each transformer has a version. A change of its results needs a new version: the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,11 +30,11 @@ class Given(msgspec.Struct, frozen=True):
     body: bytes
     size: int
     encoding: str = ""
-    """The encoding of the body, if the encoding is not UTF-8 and the body does not name the encoding."""
+    """The encoding of a body that is not UTF-8 and does not name its encoding."""
 
 
 class Transformer(msgspec.Struct, frozen=True):
-    """A function that makes a work of a record. ``name`` includes the version."""
+    """A function that makes a work from a record. ``name`` includes the version."""
 
     name: str
     make: Callable[[Given], Work]
@@ -48,7 +49,7 @@ def transformer(name: str) -> Transformer:
 
 
 def debian_package(given: Given) -> Work:
-    """Make a work of a paragraph of a Debian `Packages` index."""
+    """Make a work from a paragraph of a Debian `Packages` index."""
     fields = control_fields(given.body, given.encoding)
     name = _needed(fields, "Package")
     summary, _, rest = fields.get("Description", "").partition("\n")
@@ -68,7 +69,7 @@ def debian_package(given: Given) -> Work:
 
 
 def debian_source(given: Given) -> Work:
-    """Make a work of a paragraph of a Debian `Sources` index."""
+    """Make a work from a paragraph of a Debian `Sources` index."""
     fields = control_fields(given.body, given.encoding)
     name = _needed(fields, "Package")
     people = _people(fields.get("Maintainer", ""), "maintainer") + _people(fields.get("Uploaders", ""), "uploader")
@@ -87,7 +88,7 @@ def debian_source(given: Given) -> Work:
 
 
 def rfc_entry(given: Given) -> Work:
-    """Make a work of an `rfc-entry` element of the RFC index."""
+    """Make a work from an `rfc-entry` element of the RFC index."""
     entry = parse_element(given.body, given.encoding)
     year = f"{text_at(entry, 'date.year')} {text_at(entry, 'date.month')}".strip()
     relations = [
@@ -114,7 +115,7 @@ def rfc_entry(given: Given) -> Work:
 
 
 def rfc_json(given: Given) -> Work:
-    """Make a work of an RFC's metadata in the RFC Editor's JSON."""
+    """Make a work from an RFC's metadata in the RFC Editor's JSON."""
     fields = _object(given)
     relations = [
         Relation(name.replace("_", "-"), str(target).strip())
@@ -137,7 +138,7 @@ def rfc_json(given: Given) -> Work:
 
 
 def rfc_xml(given: Given) -> Work:
-    """Make a work of a whole RFC in the RFC XML vocabulary."""
+    """Make a work from a whole RFC in the RFC XML vocabulary."""
     root = parse_element(given.body, given.encoding)
     front = next((child for child in root if local_name(child) == "front"), root)
     number = text_at(root, "@number")
@@ -168,7 +169,7 @@ def rfc_xml(given: Given) -> Work:
 
 
 def dublin_core(given: Given) -> Work:
-    """Make a work of the Dublin Core elements at any depth of a record, such as an OAI-PMH record in `oai_dc`."""
+    """Make a work from the elements with Dublin Core names at any depth, as in an OAI-PMH record in `oai_dc`."""
     root = parse_element(given.body, given.encoding)
     texts_by_name: dict[str, list[str]] = {}
     for element in root.iter():
@@ -195,7 +196,7 @@ def dublin_core(given: Given) -> Work:
 
 
 def film(given: Given) -> Work:
-    """Make a work of one film of the `movies` data set of vega-datasets."""
+    """Make a work from one film of the `movies` data set of vega-datasets."""
     fields = _object(given)
     title = str(fields.get("Title") or given.id)
     genres = [fields.get("Major Genre"), fields.get("Creative Type"), fields.get("Source")]
@@ -213,7 +214,10 @@ def film(given: Given) -> Work:
 
 
 def plain(given: Given) -> Work:
-    """Make a work of a record in any format, from the fields with names of the shared model or common synonyms."""
+    """Make a work from a record in any format.
+
+    Reads kind, title, creators, date, language, description and URL, under these names or common synonyms.
+    """
     fields = _FIELDS[given.format](given) if given.body else {}
     lower = {str(name).lower(): value for name, value in fields.items()}
     texts: Any = {name: str(lower[name]) for name in ("language", "description", "url") if lower.get(name)}
@@ -252,7 +256,7 @@ def _needed(fields: Mapping[str, str], name: str) -> str:
 
 
 def _people(text: str, role: str) -> tuple[Agent, ...]:
-    """Return the names in a list of e-mail addresses."""
+    """Return an agent for each name in a list of e-mail addresses."""
     names = (part.partition("<")[0].strip(' ,\n"') for part in text.split(">"))
     return tuple(Agent(name, role) for name in names if name)
 
@@ -268,7 +272,7 @@ def _depends(fields: Mapping[str, str], names: tuple[str, ...]) -> tuple[Relatio
         for name in names
         if name in fields
         for target in dict.fromkeys(
-            alternative.split()[0].partition(":")[0]
+            re.split(r"[\s:(\[<]", alternative.strip())[0]
             for part in fields[name].split(",")
             for alternative in part.split("|")
             if alternative.strip()

@@ -70,7 +70,7 @@ class Workbook(msgspec.Struct, frozen=True):
     cells: int
     report: FileReport
     formats: dict[str, str] = {}
-    """For the number formats of cells: maps the code for the engine to the code of the file."""
+    """Maps the engine's code of each cell's number format to the file's code."""
 
     values: list[list[tuple[int, int, Any]]] = []
     """For each sheet, `SheetWriter.values`: tuples of column, row and value. Columns and rows count from 0."""
@@ -79,7 +79,8 @@ class Workbook(msgspec.Struct, frozen=True):
 def read_workbook(xlsx: bytes) -> Workbook:
     """Return a workbook for the engine.
 
-    Raises Invalid for a file that is not an .xlsx file, and LimitExceeded for a file that is too large.
+    Raises Invalid for a file that is not an .xlsx file or that lacks a worksheet, and LimitExceeded for a file that is
+    too large.
     """
     try:
         archive = WorkbookArchive(xlsx)
@@ -173,7 +174,7 @@ class _Import:
         return target
 
     def _rename(self, part: WorkbookPart) -> Mapping[str, str]:
-        """Give each sheet of the workbook part a name that the engine can refer to, and return the changed names."""
+        """Give each sheet of the workbook a name that the engine can refer to. Return the new names by old name."""
         listed = [sheet.name for sheet in part.sheets]
         if not all(listed) or len({name.lower() for name in listed}) < len(listed):
             raise Invalid("a sheet of the workbook has no name, or the name of another sheet")
@@ -282,7 +283,7 @@ class _Import:
 
 
 def _frame(sheets: list[SheetEntry], kinds: dict[str, str]) -> dict[str, str]:
-    """Return the workbook part, its relationships and the content types. ``kinds`` has the kinds of all other parts."""
+    """Return the workbook part, its relationships and the content types. ``kinds`` maps other parts' paths to kinds."""
     listed = "".join(
         f'<sheet name={quoteattr(sheet.name)} sheetId="{number}" state={quoteattr(sheet.state)} r:id="rId{number}"/>'
         for number, sheet in enumerate(sheets, 1)

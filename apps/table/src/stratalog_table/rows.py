@@ -116,8 +116,8 @@ def ingest(
     source's file. A refused batch uses its number: ingest its rows again with the next number. Until then, the refused
     number is refused again.
 
-    The function writes the data file before the transaction that adds the file, and deletes the file if the table
-    refuses the transaction. After any other failure, maintenance collects a file that was not added.
+    The function writes the data file before the transaction that adds the file. If the table refuses the transaction,
+    the function deletes the file. After any other failure, maintenance collects the file, unless the file was added.
 
     Raises Invalid or LimitExceeded if keys or columns do not fit the table. ``add_columns`` adds missing columns, and
     ``widen`` widens columns whose type does not hold the values. If the table declares no columns, its first rows
@@ -185,7 +185,8 @@ def new_filename(table: Table) -> str:
 def _is_present(table: Table, source: RowSource) -> bool:
     """Return True if the table has the source's batch, and False if the batch is the next one.
 
-    Raises TransactionRefused if the table refused the batch, BatchOutOfOrder after a gap, and Invalid.
+    Raises TransactionRefused if the table refused the batch, BatchOutOfOrder after a gap, and Invalid for a number
+    below 1.
     """
     if source.number < 1:
         raise Invalid("the batches of a source are numbered from 1", value=source.number)
@@ -200,10 +201,10 @@ def _is_present(table: Table, source: RowSource) -> bool:
 def _require_added(table: Table, source: RowSource) -> None:
     """Raise TransactionRefused if the table refused the newest batch of the source.
 
-    A caller that did not get the answer repeats the batch, and would otherwise believe that the table has its rows.
+    Otherwise a caller that lost the answer and repeats the batch would believe that the table has the rows.
     """
     version: int | None = None
-    # Retention may have deleted the entry, or a redaction its content. The caller had time to read the answer.
+    # If the entry was forgotten or redacted, the refusal cannot be read any more. The batch then counts as added.
     with suppress(VersionForgotten, Redacted):
         version = table.document.applied_in(source.client, source.number)
     for committed in () if version is None else table.document.versions(version - 1, version):

@@ -6,7 +6,7 @@ import { isObject, same } from "./values.js";
 /**
  * Return [name, arguments] of the mutations that undo a mutation with `effect`, one for each changed key. If `counts`
  * is true, `inc` is the built-in mutator, and the opposite `inc` undoes an `inc`, even after later changes of the
- * number. This does not apply to an `inc` of unknown outcome, which the number may not include. If an object has
+ * number. An `inc` of unknown outcome is excluded: the number may not include it. If an object has
  * changed since the mutation, the undo restores only the members that the mutation changed. Throws Rejected if the
  * mutation is lost, rejected or undone, or had no effect. Throws Rejected also if the undo would overwrite a later
  * change, or if the object has changed since and a member to restore was null or an object.

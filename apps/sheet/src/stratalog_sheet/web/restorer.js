@@ -12,7 +12,7 @@ export class Restorer {
     this.#model = model;
   }
 
-  /** Restore an item. Returns false if the model refuses the change. */
+  /** Restore an item. Returns false if the model refuses the change, or if the cell no longer exists. */
   restore(item) {
     const isUndo = item.kind === "undo";
     const isRestored = isUndo ? moveInHistory(this.#model(), item.target, item.isRedo) : this.#write(item);
