@@ -49,7 +49,11 @@ ON_POSTGRESQL := $(patsubst %,tests/documents/test_%.py,faults mapping merging) 
 	$(patsubst %,tests/server/test_%.py,acceptor api_documents api_logs api_names audit body_spool connection_shares) \
 	$(patsubst %,tests/server/test_%.py,connections live_right push queue_convergence queue_http quotas trusted_proxies) \
 	$(patsubst %,apps/sheet/tests/test_%.py,blame bounds commands commits comparison deletion forgotten http) \
-	$(patsubst %,apps/sheet/tests/test_%.py,limits_reached loaded poison restored sheet state titles)
+	$(patsubst %,apps/sheet/tests/test_%.py,limits_reached loaded poison restored sheet state titles demo_workbook engine) \
+	$(patsubst %,apps/catalogue/tests/test_%.py,deletions encodings letters migrating polls source_rename taking works) \
+	$(patsubst %,tests/server/test_%.py,api_live handovers web_server) apps/table/tests/test_committing.py \
+	$(patsubst %,tests/test_%.py,arguments process_fork settings store) tests/documents/test_golden_reasons.py \
+	$(patsubst %,tests/aws/test_%.py,api sockets) tests/backups/test_lost_blobs.py tests/records/test_lost_bodies.py
 ROWS ?= 5000000
 RECORDS ?= 1000000
 KILLS ?= 40

@@ -845,7 +845,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_soak.py::test_records_survive_processes_that_are_killed",),
     ),
     Removal(
-        "B3120",
+        "B1110",
         (
             Edit(
                 f"{SOURCES}transformers.py",
