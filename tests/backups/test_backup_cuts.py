@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import stratalog
 from stratalog.backups.restored_log import restore_log
 from stratalog.errors import Conflict, NotFound, VersionForgotten
-from stratalog.log import delete_log
-from stratalog.log.retention import archive_segments, free_segments
+from stratalog.log import delete_log, fork_log
+from stratalog.log.retention import archive_segments, free_segments, free_segments_below, raise_floor
 from stratalog.log.sweep import sweep_deleted
 from stratalog.maintenance.collection import collect
 from stratalog.maintenance.verification import HistoryName, list_histories, verify_history
@@ -118,6 +118,29 @@ def test_a_log_restored_at_a_version_inside_an_archived_segment_accepts_appends(
     assert [entry.events[0].data for entry in again.read()] == [0, 1, 2, 3, 4, 5]
     again.append(stratalog.Event("seen", "other"))
     assert again.head().version == 7
+
+
+@pytest.mark.parametrize("is_fork", [False, True], ids=["log", "fork"])
+def test_a_log_restored_at_its_floor_without_an_entry_accepts_appends(is_fork: bool) -> None:
+    """The floor's segment is forgotten, so the first segment of the restored log is empty."""
+    clock = ManualClock()
+    store, backups = open_inline(settings=stratalog.LogSettings(segment_entries_target=4), clock=clock), Backups(clock)
+    log = store.create_log("acme", "source" if is_fork else "plan")
+    if is_fork:
+        log.append(stratalog.Event("set", 0))
+        log = fork_log(log, "plan", 1)
+    for value in range(14):
+        log.append(stratalog.Event("set", value))
+    floor = log.first + 8
+    assert raise_floor(log, floor) == floor
+    clock.sleep(3000)
+    free_segments_below(log, lambda: None)
+    backups.make(store)
+    made = restore_log(backups.view_of(log.record.prefix, floor), "acme", "plan", store, "again")
+    again = store.log("acme", made.name)
+    assert (again.head().version, made.floor, made.segment, made.lineage) == (floor, floor, floor + 1, ())
+    assert again.append(stratalog.Event("set", "new")).version == floor + 1
+    assert verify_history(store, HistoryName("log", "acme", made.name)).findings == ()
 
 
 def test_a_record_that_was_created_and_pruned_after_a_time_does_not_prevent_a_restore_as_of_that_time(

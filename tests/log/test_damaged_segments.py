@@ -88,6 +88,25 @@ def test_the_first_append_of_a_log_with_a_damaged_incarnation_is_refused() -> No
         open_log(log.environment, "acme", "plan").append(Event("set", 2))
 
 
+@pytest.mark.parametrize("floor", [0, 4])
+def test_no_append_uses_the_freed_first_segment_that_a_damaged_name_record_names(floor: int) -> None:
+    """The head before the first segment is version 0, as in a new log. Only its hash shows the damage."""
+    log = filled()
+    if floor:
+        raise_floor(log, floor)
+    archive_segments(log)
+    clock_of(log.environment).sleep(DUE_SECONDS)
+    free_segments_below(log, lambda: None)
+    free_segments(log)
+    index = log.environment.index
+    assert not list(index.query(entries_partition(log.record.prefix, 1)))
+    intact = index.get(name_partition("acme", "plan"), NAME_SORT)
+    assert intact is not None
+    index.commit([Put(Item(intact.partition, intact.sort, {**intact.attributes, "s": 1}))])
+    with pytest.raises(Corrupt, match="names an empty segment"):
+        open_log(log.environment, "acme", "plan").append(Event("set", 1))
+
+
 def test_above_the_floor_a_version_without_a_segment_is_damage_and_at_the_floor_it_is_forgotten() -> None:
     log = filled()
     old = open_log(log.environment, log.record.organisation, log.record.name)

@@ -862,7 +862,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B1099",
-        (Edit("src/stratalog/log/plan.py", "and not _can_begin(name, head.version)", "and not name.kind"),),
+        (Edit("src/stratalog/log/plan.py", "and not _can_begin(name, head)", "and not name.kind"),),
         (
             f"{SEGMENTS}::test_no_append_uses_an_empty_segment_that_a_damaged_name_record_names",
             f"{SEGMENTS}::test_the_first_append_of_a_log_with_a_damaged_incarnation_is_refused",

@@ -8,6 +8,7 @@ import msgspec
 
 from stratalog.errors import Corrupt
 from stratalog.keys import entries_partition, number
+from stratalog.log.chain import genesis
 from stratalog.log.entries import SEAL
 from stratalog.log.head import Head
 from stratalog.log.names import NameRecord, name_check, name_put
@@ -56,7 +57,7 @@ def plan_append(
     Raises Corrupt if the name record names a segment that cannot be empty, and the segment is empty.
     """
     assert batch, "a plan appends at least one entry"
-    if head.version < head.segment and not _can_begin(name, head.version):
+    if head.version < head.segment and not _can_begin(name, head):
         raise Corrupt("the name record names an empty segment", log=name.name, segment=head.segment)
     # Times never decrease along a log, even if this process's clock is behind the clock of the last writer.
     created_ms = now_ms if now_ms > head.created_ms else head.created_ms
@@ -89,16 +90,19 @@ def plan_append(
     return Plan(writes, head.version + 1, batch, partition, segment, created_ms, hashes, blobs)
 
 
-def _can_begin(name: NameRecord, version: int) -> bool:
-    """Whether a segment after ``version`` can be empty. If not, an append to it could use a version a second time.
+def _can_begin(name: NameRecord, head: Head) -> bool:
+    """Whether the segment of ``head`` can be empty. If not, an append to it could use a version a second time.
 
-    A roll-over commits a segment with its first entry, so only a new log or fork has an empty segment. A head below the
-    floor is outdated, and its append will fail. A log without ancestors owns its blobs, so another owner shows that the
-    incarnation is damaged.
+    A roll-over commits a segment with its first entry. So only three logs have an empty segment: a new log, a new fork,
+    and a log that was restored at the version of its floor. The hash before the segment is then the hash that the
+    history begins with. A head below the floor is outdated, and its append will fail. A log without ancestors owns its
+    blobs, so another owner shows that the incarnation is damaged.
     """
-    if not name.lineage and name.floor:
-        return version < name.floor
-    return version == name.first and (bool(name.lineage) or name.owner == name.prefix)
+    if name.lineage:
+        return (head.version, head.hash) == (name.first, name.lineage[-1].hash)
+    if head.version == 0:
+        return name.owner == name.prefix and head.hash == genesis(name.origin)
+    return head.version < name.floor or (head.version, head.hash) == (name.floor, name.floor_hash)
 
 
 def _seal(name: NameRecord, head: Head, created_ms: int) -> list[Write]:
