@@ -9,13 +9,16 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 import stratalog
+from stratalog.backends.sqlite_file import SqliteFile
 from stratalog.client.file import ClientFile
 from stratalog.errors import OutcomeUnknown, StorageFull, StratalogError, Unavailable
+from stratalog.process_fork import delay_forks
 from stratalog.testing.clock import ManualClock
 from tests.threads import join_all, start_all
 
@@ -186,6 +189,27 @@ def test_threads_read_a_killed_store_without_room_for_shared_memory(tmp_path: Pa
         assert values == [1] * 4
     with stratalog.open(tmp_path / "killed") as found:
         assert found.document("acme", "plan").get("a") == 1
+
+
+def test_a_read_that_waits_for_another_read_without_room_delays_no_fork(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fork would wait for the reader, the reader for a thread that opens the writer, and that thread for the fork."""
+    path, owned = tmp_path / "index.sqlite", list[bool]()
+    SqliteFile(str(path), ManualClock(), "full", None).close()
+
+    class Lock:
+        def __enter__(self) -> None:
+            own: Any = delay_forks()
+            owned.append(own._is_owned())
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    with _file_bytes_max(4096), closing(SqliteFile(str(path), ManualClock(), "full", None)) as file:
+        monkeypatch.setattr(file, "_writer_lock", Lock())
+        assert file.read("SELECT 1", ()) == [(1,)]
+    assert owned == [False, False]
 
 
 def test_a_failed_creation_of_a_file_leaves_no_unfinished_database(tmp_path: Path, disk: FullDisk) -> None:

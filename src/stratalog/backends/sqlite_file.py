@@ -116,17 +116,16 @@ class SqliteFile:
         self.check_open()
         self._opened.check()
         try:
-            with delay_forks():
-                try:
-                    return self._read(statement, parameters)
-                except StorageFull:
-                    if self._writer is not None:  # it has a lock of the file, so no connection can be alone
-                        raise
-                    with self._writer_lock:  # threads take turns: SQLite's own wait for a lock serves nobody in order
-                        if self._writer is None:
-                            with closing(open_alone(self._opened, self._vfs)) as alone:
-                                return alone.execute(statement, parameters).fetchall()
-                    return self._read(statement, parameters)
+            try:
+                return self._read(statement, parameters)
+            except StorageFull:
+                if self._writer is not None:  # it has a lock of the file, so no connection can be alone
+                    raise
+            with self._writer_lock:  # threads take turns: SQLite's own wait for a lock serves nobody in order
+                if self._writer is None:
+                    with delay_forks(), closing(open_alone(self._opened, self._vfs)) as alone:
+                        return alone.execute(statement, parameters).fetchall()
+            return self._read(statement, parameters)
         except apsw.Error as exc:
             raise translated_error(exc) from exc
         except UnicodeDecodeError as exc:
@@ -184,18 +183,19 @@ class SqliteFile:
             return self._writer
 
     def _read(self, statement: str, parameters: tuple[Any, ...]) -> list[Any]:
-        reader = self._take_reader()
-        try:
-            rows = reader.execute(statement, parameters).fetchall()
-        except apsw.Error as exc:
-            # After an error of the disk the reader may still have a lock, which would keep out `open_alone`.
-            reader.close()
-            raise translated_error(exc) from exc
-        except BaseException:
+        with delay_forks():
+            reader = self._take_reader()
+            try:
+                rows = reader.execute(statement, parameters).fetchall()
+            except apsw.Error as exc:
+                # After an error of the disk the reader may still have a lock, which would keep out `open_alone`.
+                reader.close()
+                raise translated_error(exc) from exc
+            except BaseException:
+                self._give_back(reader)
+                raise
             self._give_back(reader)
-            raise
-        self._give_back(reader)
-        return rows
+            return rows
 
     def _take_reader(self) -> apsw.Connection:
         try:
