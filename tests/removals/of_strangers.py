@@ -384,7 +384,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/server/connections.py",
-                "            self.cycle.default_headers = [*self.cycle.default_headers, CLOSING]\n",
+                "            self.cycle.default_headers = [*self.server_state.default_headers, CLOSING]\n",
                 "",
             ),
         ),

@@ -236,7 +236,8 @@ class HttpProtocol(H11Protocol):
         self._is_stopping = True
         if self._is_answering():
             # Without this header a proxy would send its next request on this connection, and get no answer.
-            self.cycle.default_headers = [*self.cycle.default_headers, CLOSING]
+            # `_interpret` calls this method again for each piece of an upload, so the cycle's own list must not grow.
+            self.cycle.default_headers = [*self.server_state.default_headers, CLOSING]
             super().shutdown()
         elif self._offer is None and not (self.conn.their_state is h11.IDLE and self._connection.has_unread_bytes()):
             super().shutdown()
