@@ -384,7 +384,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "src/stratalog/server/connections.py",
-                "            self.cycle.default_headers = [*self.cycle.default_headers, CLOSING]\n",
+                "            self.cycle.default_headers = [*self.server_state.default_headers, CLOSING]\n",
                 "",
             ),
         ),
@@ -412,5 +412,16 @@ REMOVALS: tuple[Removal, ...] = (
         "B1108",
         (Edit("src/stratalog/server/processes.py", "        self._listening.close()\n", ""),),
         (f"{OF_PROCESSES}::test_a_stopping_supervisor_closes_the_listening_socket_before_it_ends_the_processes",),
+    ),
+    Removal(
+        "B3010",
+        (
+            Edit(
+                "src/stratalog/server/connections.py",
+                "        if self.transport.is_closing():\n            return\n",
+                "",
+            ),
+        ),
+        (f"{OF_WEB_SERVER}::test_a_server_stops_while_it_closes_the_connection_of_a_response_that_was_cut_short",),
     ),
 )

@@ -234,9 +234,13 @@ class HttpProtocol(H11Protocol):
     def shutdown(self) -> None:
         """Close the connection after the running request, or after a request that waits unread."""
         self._is_stopping = True
+        # After a response that was cut short, h11 would raise an error, which would end the stop of the server.
+        if self.transport.is_closing():
+            return
         if self._is_answering():
             # Without this header a proxy would send its next request on this connection, and get no answer.
-            self.cycle.default_headers = [*self.cycle.default_headers, CLOSING]
+            # `_interpret` calls this method again for each piece of an upload, so the cycle's own list must not grow.
+            self.cycle.default_headers = [*self.server_state.default_headers, CLOSING]
             super().shutdown()
         elif self._offer is None and not (self.conn.their_state is h11.IDLE and self._connection.has_unread_bytes()):
             super().shutdown()
