@@ -831,8 +831,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B1083",
-        (Edit(f"{SOURCES}polls.py", "                if counts.read:\n", "                if False:\n"),),
+        (Edit(f"{SOURCES}polls.py", "                if counts.read or tries:", "                if False:"),),
         (f"{TESTS}test_removed_sources.py::test_a_poll_that_outlives_a_rename_moves_its_records_to_the_new_name",),
+    ),
+    Removal(
+        "B1083",
+        (Edit(f"{SOURCES}polls.py", "if counts.read or tries:", "if counts.read:"),),
+        (f"{TESTS}test_removed_sources.py::test_a_poll_that_fails_after_a_rename_moves_its_records_to_the_new_name",),
     ),
     Removal(
         "B1083",

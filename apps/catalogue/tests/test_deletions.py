@@ -152,6 +152,13 @@ def test_a_file_whose_link_leads_to_no_file_now_is_named_and_not_deleted(scans: 
     assert (letter.id, letter.reason) == ("source/scans/a", "a link leads to no file")
 
 
+def test_a_lock_of_an_editor_is_no_file_and_holds_back_no_deletion(scans: Catalogue) -> None:
+    (scans.folder / "scans" / ".#b").symlink_to("ada@host.123:456")
+    taken = scans.poll().taken
+    assert (taken.failed, taken.deleted, versions(scans)) == (0, 1, {"a": 1, "b": 1})
+    assert list(scans.records.dead_letters()) == []
+
+
 @pytest.mark.parametrize("pattern", ["**/*", "sub/*", "s*/**/*.txt"])
 def test_the_files_of_a_folder_that_cannot_be_listed_are_not_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str

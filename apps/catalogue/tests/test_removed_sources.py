@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from apps.catalogue.tests.helpers import Catalogue
-from stratalog import NotFound, Records
+from stratalog import NotFound, Records, Unavailable
 from stratalog_catalogue.names import CHECKPOINTS
 from stratalog_catalogue.polls import poll_source
 from stratalog_catalogue.source_rename import rename_source
@@ -186,6 +186,26 @@ def test_a_poll_that_outlives_a_rename_moves_its_records_to_the_new_name(
     assert catalogue.poll("volumes").taken.new == 0
     catalogue.add("books", **settings)
     assert catalogue.poll("books").taken.new == 1
+
+
+def test_a_poll_that_fails_after_a_rename_moves_its_records_to_the_new_name(
+    catalogue: Catalogue, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = catalogue.store.environment.clock
+    monkeypatch.setattr(clock, "sleep", lambda seconds: None)
+    source = catalogue.add("books", **settings)
+    write(catalogue, "a")
+    write(catalogue, "b", day=2)
+    renamed = []
+
+    def rename(_: int) -> None:
+        if renamed:
+            raise Unavailable("the source ends the connection")
+        renamed.append(rename_source(catalogue.records, "books", "volumes"))
+
+    assert "source not found" in poll_source(catalogue.records, source, catalogue.connect, clock, rename).reason
+    assert renamed
+    assert catalogue.ids("source/books/") == []
 
 
 def test_a_record_that_comes_after_a_rename_replaces_no_later_version(

@@ -78,7 +78,8 @@ def listed_file(root: Path, folder: Path, path: Path) -> ListedFile | None:
     id = file_id(path.relative_to(folder).as_posix())
     try:
         if not path.is_file():
-            is_broken = path.is_symlink() and not path.exists()
+            # The lock of an editor such as Emacs is a link to no file. It must not hold back the deletions of a mirror.
+            is_broken = path.is_symlink() and not path.exists() and not path.name.startswith(".#")
             return ListedFile(0, 0, id, path, "a link leads to no file") if is_broken else None
         stat = path.stat()
         fault = "" if path.resolve().is_relative_to(root) else "a link leads out of the source's folder"

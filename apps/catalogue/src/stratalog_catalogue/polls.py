@@ -138,7 +138,7 @@ def poll_source(
             # poll ends here. If not, the removal, the rename or the next poll of the new location changes the
             # checkpoint's version, and this poll cannot save.
             if (reason := _reason_to_end(records, source)) is not None:
-                if counts.read:
+                if counts.read or tries:  # a failed try may have stored records, too
                     move_late_records(records, source.name)
                 return Polled(source=source.name, taken=counts, reason=reason)
             newest = checkpoint
