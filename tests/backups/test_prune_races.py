@@ -255,6 +255,32 @@ def test_progress_that_no_backup_has_saved_again_for_a_week_is_dropped_by_the_ne
     assert not list(backups.blobs.list(f"{UNFINISHED}/"))
 
 
+@pytest.mark.parametrize("before_end", [10, 1])
+def test_a_backup_that_was_suspended_until_its_progress_was_dropped_is_a_conflict(before_end: int) -> None:
+    """It notices this as it saves its progress again, or else as it publishes."""
+    clock, reports = ManualClock(), list[int]()
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
+    grow(store, Random(3), 60)
+    back_up(store, Backups(clock).repository(), reports.append, workers=0)
+    position = len(reports) - before_end
+    reports.clear()
+
+    def suspend(count: int) -> None:
+        reports.append(count)
+        if len(reports) == position:
+            clock.sleep(ABANDONED_SECONDS + 1)
+            # These backups are of an empty store, so they share no object with the suspended backup.
+            for _ in range(2):
+                backups.make(open_inline(settings=SETTINGS, clock=clock))
+            prune_backups(backups.repository(), 1)
+
+    with pytest.raises(Conflict):
+        back_up(store, backups.repository(), suspend, workers=0)
+    assert len(reports) >= position
+    back_up(store, backups.repository(), workers=0)
+    assert are_intact(backups)
+
+
 def are_intact(backups: Backups) -> bool:
     repository = backups.repository()
     return not any(verify_backup(repository, manifest).findings for manifest in repository.manifests())

@@ -596,6 +596,16 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RACES}::test_progress_that_no_backup_has_saved_again_for_a_week_is_dropped_by_the_next_backup",),
     ),
     Removal(
+        "B3020",
+        (Edit(REPOSITORY, "            self._require_progress(progress)\n", ""),),
+        (f"{RACES}::test_a_backup_that_was_suspended_until_its_progress_was_dropped_is_a_conflict",),
+    ),
+    Removal(
+        "B3020",
+        (Edit(REPOSITORY, "                self._require_progress(before)\n", "                pass\n"),),
+        (f"{RACES}::test_a_backup_that_was_suspended_until_its_progress_was_dropped_is_a_conflict",),
+    ),
+    Removal(
         "B1072",
         (Edit(REPOSITORY, "if manifest.base == base else []", ""),),
         (f"{RACES}::test_a_killed_backup_does_not_bring_back_older_versions_than_the_newest_backup_has",),
