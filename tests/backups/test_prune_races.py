@@ -10,8 +10,8 @@ import pytest
 
 import stratalog
 from stratalog.backups.backup import SAVE_SECONDS, back_up
-from stratalog.backups.prune import prune_backups
-from stratalog.backups.repository import ABANDONED_SECONDS, UNFINISHED, BackupRepository
+from stratalog.backups.prune import needed_keys, prune_backups
+from stratalog.backups.repository import ABANDONED_SECONDS, ROOT, UNFINISHED, BackupRepository
 from stratalog.backups.restore import restore_store
 from stratalog.backups.verification import verify_backup
 from stratalog.backups.view import BackupIndex, store_over
@@ -277,6 +277,26 @@ def test_a_backup_that_was_suspended_until_its_progress_was_dropped_is_a_conflic
     with pytest.raises(Conflict):
         back_up(store, backups.repository(), suspend, workers=0)
     assert len(reports) >= position
+    back_up(store, backups.repository(), workers=0)
+    assert are_intact(backups)
+
+
+def test_damaged_progress_does_not_block_a_prune() -> None:
+    clock = ManualClock()
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
+    backups.make(store)
+    grow(store, Random(3), 60)
+    with pytest.raises(Killed):
+        back_up(store, backups.repository(), Dying(clock, rows=60), workers=0)
+    repository = backups.repository()
+    (progress,) = [stat.key for stat in backups.blobs.list(f"{UNFINISHED}/")]
+    root = repository.read_manifest(progress).root
+    needed = set(needed_keys(repository, root)) - set(needed_keys(repository, repository.manifest().root))
+    repository.remove(min(key for key in needed if key.startswith(f"{ROOT}/chunks/")))
+    prune_backups(backups.repository(), 1, dry_run=True)
+    assert backups.blobs.stat(progress)
+    prune_backups(backups.repository(), 1)
+    assert not backups.blobs.stat(progress)
     back_up(store, backups.repository(), workers=0)
     assert are_intact(backups)
 
