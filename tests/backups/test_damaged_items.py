@@ -512,6 +512,20 @@ def test_a_history_that_lost_its_newest_version_since_the_previous_backup_is_a_f
     assert [(failure.what, failure.code) for failure in backups.make(memory).manifest.failures] == [(named, "corrupt")]
 
 
+def test_a_hash_of_the_wrong_length_does_not_end_the_backups_of_the_rest(memory: stratalog.Store) -> None:
+    store_with_two_of_each(memory)
+    backups, index, log = Backups(memory.environment.clock), memory.environment.index, memory.log("acme", "a").record
+    backups.make(memory)
+    for partition, name in ((entries_partition(log.prefix, 1), "h"), (record_partition("acme", record_key("a")), "ch")):
+        item = index.get(partition, number(1))
+        assert item is not None
+        index.commit([Put(Item(partition, number(1), {**item.attributes, name: b"short"}))])
+    for content in (b"2", b"3"):  # the base of the second backup has the damaged hashes too
+        memory.records("acme").put("b", content)
+        backups.make(memory)
+        assert backups.view().records("acme").get("b").body == content
+
+
 def test_a_log_that_was_restored_at_an_older_version_under_its_name_is_no_failure(memory: stratalog.Store) -> None:
     backups, log = Backups(memory.environment.clock), memory.create_log("acme", "a")
     for count in range(3):

@@ -10,8 +10,8 @@ import pytest
 
 import stratalog
 from stratalog.backups.backup import SAVE_SECONDS, back_up
-from stratalog.backups.prune import prune_backups
-from stratalog.backups.repository import ABANDONED_SECONDS, UNFINISHED, BackupRepository
+from stratalog.backups.prune import needed_keys, prune_backups
+from stratalog.backups.repository import ABANDONED_SECONDS, ROOT, UNFINISHED, BackupRepository
 from stratalog.backups.restore import restore_store
 from stratalog.backups.verification import verify_backup
 from stratalog.backups.view import BackupIndex, store_over
@@ -253,6 +253,52 @@ def test_progress_that_no_backup_has_saved_again_for_a_week_is_dropped_by_the_ne
     clock.sleep(ABANDONED_SECONDS + 1)
     backups.make(store)
     assert not list(backups.blobs.list(f"{UNFINISHED}/"))
+
+
+@pytest.mark.parametrize("before_end", [10, 1])
+def test_a_backup_that_was_suspended_until_its_progress_was_dropped_is_a_conflict(before_end: int) -> None:
+    """It notices this as it saves its progress again, or else as it publishes."""
+    clock, reports = ManualClock(), list[int]()
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
+    grow(store, Random(3), 60)
+    back_up(store, Backups(clock).repository(), reports.append, workers=0)
+    position = len(reports) - before_end
+    reports.clear()
+
+    def suspend(count: int) -> None:
+        reports.append(count)
+        if len(reports) == position:
+            clock.sleep(ABANDONED_SECONDS + 1)
+            # These backups are of an empty store, so they share no object with the suspended backup.
+            for _ in range(2):
+                backups.make(open_inline(settings=SETTINGS, clock=clock))
+            prune_backups(backups.repository(), 1)
+
+    with pytest.raises(Conflict):
+        back_up(store, backups.repository(), suspend, workers=0)
+    assert len(reports) >= position
+    back_up(store, backups.repository(), workers=0)
+    assert are_intact(backups)
+
+
+def test_damaged_progress_does_not_block_a_prune() -> None:
+    clock = ManualClock()
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
+    backups.make(store)
+    grow(store, Random(3), 60)
+    with pytest.raises(Killed):
+        back_up(store, backups.repository(), Dying(clock, rows=60), workers=0)
+    repository = backups.repository()
+    (progress,) = [stat.key for stat in backups.blobs.list(f"{UNFINISHED}/")]
+    root = repository.read_manifest(progress).root
+    needed = set(needed_keys(repository, root)) - set(needed_keys(repository, repository.manifest().root))
+    repository.remove(min(key for key in needed if key.startswith(f"{ROOT}/chunks/")))
+    prune_backups(backups.repository(), 1, dry_run=True)
+    assert backups.blobs.stat(progress)
+    prune_backups(backups.repository(), 1)
+    assert not backups.blobs.stat(progress)
+    back_up(store, backups.repository(), workers=0)
+    assert are_intact(backups)
 
 
 def are_intact(backups: Backups) -> bool:

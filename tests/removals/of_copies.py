@@ -596,6 +596,27 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RACES}::test_progress_that_no_backup_has_saved_again_for_a_week_is_dropped_by_the_next_backup",),
     ),
     Removal(
+        "B3020",
+        (Edit(REPOSITORY, "            self._require_progress(progress)\n", ""),),
+        (f"{RACES}::test_a_backup_that_was_suspended_until_its_progress_was_dropped_is_a_conflict",),
+    ),
+    Removal(
+        "B3020",
+        (Edit(REPOSITORY, "                self._require_progress(before)\n", "                pass\n"),),
+        (f"{RACES}::test_a_backup_that_was_suspended_until_its_progress_was_dropped_is_a_conflict",),
+    ),
+    Removal(
+        "B3021",
+        (
+            Edit(
+                PRUNE,
+                '                if not manifest.startswith(f"{UNFINISHED}/"):\n                    raise\n',
+                RAISED,
+            ),
+        ),
+        (f"{RACES}::test_damaged_progress_does_not_block_a_prune",),
+    ),
+    Removal(
         "B1072",
         (Edit(REPOSITORY, "if manifest.base == base else []", ""),),
         (f"{RACES}::test_a_killed_backup_does_not_bring_back_older_versions_than_the_newest_backup_has",),

@@ -76,8 +76,9 @@ def back_up(
     ``progress`` is called after each row or blob that was put, with 1. ``workers`` is the number of threads that copy
     blobs.
 
-    Raises Conflict if the base was pruned meanwhile, or the interrupted backup was finished by another call as this
-    call began: call `back_up` again. Raises Corrupt if the repository is damaged: there is no new backup.
+    Raises Conflict if the base was pruned meanwhile, the interrupted backup was finished by another call as this call
+    began, or this process was suspended for days: call `back_up` again. Raises Corrupt if the repository is damaged:
+    there is no new backup.
     After Unavailable or OutcomeUnknown the new backup may exist; call `back_up` again.
     """
     newest = None if anew else repository.newest()

@@ -48,7 +48,7 @@ def prune_backups(
     if retain < 1:
         raise Invalid("retain must be at least 1: the newest backup is never pruned", retain=retain)
     keys = [stat.key for stat in repository.blobs.list(f"{MANIFESTS}/")]
-    gone, needed = keys[:-retain], _Needed(repository)
+    gone, needed = keys[:-retain], _Needed(repository, dry_run=dry_run)
     # Read what remains before the removal: the removed backups may be the only intact ones.
     needed.add(keys[-retain:])
     if not dry_run:
@@ -86,13 +86,17 @@ def needed_keys(repository: BackupRepository, root: Root) -> Iterator[str]:
 class _Needed:
     """Digests of the keys that manifests and interrupted backups need."""
 
-    def __init__(self, repository: BackupRepository) -> None:
+    def __init__(self, repository: BackupRepository, *, dry_run: bool) -> None:
         self._repository = repository
+        self._dry_run = dry_run
         self._read = set[str]()
         self.keys = set[bytes]()
 
     def add(self, manifests: Iterable[str]) -> None:
-        """Add what the manifests need, each of which is read once. Raises Corrupt, and Conflict if one is gone."""
+        """Add what the manifests need, each of which is read once. Drop damaged progress.
+
+        Raises Corrupt if another manifest is damaged, and Conflict if a manifest is gone.
+        """
         for manifest in manifests:
             if manifest in self._read:
                 continue
@@ -105,7 +109,11 @@ class _Needed:
                     raise Conflict(
                         "a backup was pruned or finished meanwhile; run the prune again", key=manifest
                     ) from None
-                raise
+                if not manifest.startswith(f"{UNFINISHED}/"):
+                    raise
+                # Nothing can resume damaged progress. A backup in progress that has saved it ends with Conflict.
+                if not self._dry_run:
+                    self._repository.drop_progress(manifest)
 
 
 def _removable(repository: BackupRepository, needed: set[bytes]) -> Iterator[BlobStat]:

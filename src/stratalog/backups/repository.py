@@ -124,13 +124,16 @@ class BackupRepository:
     def publish(self, manifest: BackupManifest, progress: str = "") -> None:
         """Write a manifest, which makes the backup visible. Then drop the backup's ``progress``, which is a key.
 
-        Raises Conflict, and removes the manifest, if the base was pruned meanwhile: needed objects may be gone.
+        Raises Conflict, and removes the manifest, if the base was pruned or the progress was dropped meanwhile: needed
+        objects may be gone.
         """
         key = self._put_json(f"{MANIFESTS}/{manifest.id}", manifest)
         # Check the base after the put. A prune removes manifests before it lists them again, so either the prune sees
-        # this manifest or this check sees that the base is gone.
+        # this manifest or this check sees that the base is gone. The same applies to the progress, which another backup
+        # drops if this process was suspended for `ABANDONED_SECONDS`.
         try:
             self.require_backup(manifest.base)
+            self._require_progress(progress)
         except Conflict:
             self.remove(key)
             self.drop_progress(progress)
@@ -159,12 +162,23 @@ class BackupRepository:
         """Save the progress of an unfinished backup, from which the next backup resumes. Return its key.
 
         ``before`` is the key of the progress that the same backup saved before. Another backup may be in progress and
-        rely on its own saved progress, so this call drops no progress but ``before``.
+        rely on its own saved progress, so this call drops no progress but ``before``. Raises Conflict if ``before`` was
+        dropped meanwhile.
         """
         key = self._put_json(UNFINISHED, manifest)
         if before not in ("", key):
+            try:
+                self._require_progress(before)
+            except Conflict:
+                self.drop_progress(key)
+                raise
             self.drop_progress(before)
         return key
+
+    def _require_progress(self, key: str) -> None:
+        """Raise Conflict if another backup dropped the progress ``key``: a prune may have deleted objects of it."""
+        if key and self.blobs.stat(key) is None:
+            raise Conflict("this backup was suspended for too long; run the command again", key=key)
 
     def unfinished(self, base: str) -> tuple[str, BackupManifest] | None:
         """Return the newest saved progress of a backup with this base, and its key; or None.

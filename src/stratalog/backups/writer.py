@@ -21,7 +21,7 @@ from stratalog.backups.format import (
 from stratalog.backups.repository import BackupRepository
 from stratalog.backups.view import BackupIndex
 from stratalog.codec import sha256
-from stratalog.errors import Corrupt, NotFound
+from stratalog.errors import Corrupt, Invalid, NotFound
 from stratalog.limits import BODY_PART_BYTES, DAMAGED_PARTS_NAMED_MAX
 from stratalog.log.bodies import BodyRef
 from stratalog.log.callbacks import Report
@@ -198,7 +198,10 @@ class BackupWriter:
         standing = self.newest.row(key)
         if standing is None or standing == line:
             return False
-        ours, theirs = read_line(line.decode()), read_line(standing.decode())
+        try:
+            ours, theirs = read_line(line.decode()), read_line(standing.decode())
+        except Invalid:
+            return False  # a damaged hash has another length, so the line cannot be decoded
         return ours.origin == theirs.origin and ours.version < theirs.version
 
     def fail_shorter(self, what: str) -> None:
