@@ -596,17 +596,17 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{RACES}::test_progress_that_no_backup_has_saved_again_for_a_week_is_dropped_by_the_next_backup",),
     ),
     Removal(
-        "B3020",
+        "B1112",
         (Edit(REPOSITORY, "            self._require_progress(progress)\n", ""),),
         (f"{RACES}::test_a_backup_that_was_suspended_until_its_progress_was_dropped_is_a_conflict",),
     ),
     Removal(
-        "B3020",
+        "B1112",
         (Edit(REPOSITORY, "                self._require_progress(before)\n", "                pass\n"),),
         (f"{RACES}::test_a_backup_that_was_suspended_until_its_progress_was_dropped_is_a_conflict",),
     ),
     Removal(
-        "B3021",
+        "B1113",
         (
             Edit(
                 PRUNE,

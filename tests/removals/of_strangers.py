@@ -414,7 +414,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{OF_PROCESSES}::test_a_stopping_supervisor_closes_the_listening_socket_before_it_ends_the_processes",),
     ),
     Removal(
-        "B3010",
+        "B1111",
         (
             Edit(
                 "src/stratalog/server/connections.py",
