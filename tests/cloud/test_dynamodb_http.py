@@ -121,7 +121,7 @@ def test_a_response_that_takes_too_long_is_outcome_unknown() -> None:
     with served(lambda turn: WHOLE if turn else None, answer_seconds=0.05) as (endpoint, server):
         with pytest.raises(OutcomeUnknown):
             endpoint.exchange(REQUEST)
-        until(lambda: server.requests == 1)  # the server may be slower than the client's patience
+        until(lambda: server.requests == 1)  # the server may read it after the client's time limit
         endpoint._answer_seconds = SECONDS_MAX
         assert endpoint.exchange(REQUEST).body == b"hello"
 

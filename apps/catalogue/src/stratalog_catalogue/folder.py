@@ -205,7 +205,7 @@ def _last_ms(source: Source, file: ListedFile, known: dict[str, Remembered]) -> 
 def _last_ms_of(file: ListedFile, known: dict[str, Remembered]) -> int:
     """Return the time of the records of a file's former content, or -1 if there are no such records.
 
-    A file may be replaced by a file with an older time. Its records are later all the same.
+    A file may be replaced by a file with an older time. Its records still need a later time.
     """
     entry = known.get(file.id)
     return -1 if entry is None else _given_ms(entry)
