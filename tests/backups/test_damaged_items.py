@@ -428,20 +428,20 @@ def test_a_fork_that_forgets_its_deleted_parent_during_a_backup_is_no_failure(
         fork = memory.fork_log(parent, "a", 3) if fork is parent else fork
     delete_log(parent)
     memory.environment.clock.sleep(10_000)
-    family, query = family_partition(parent.record.owner), type(index).query
+    family, query = family_partition(parent.record.owner), index.query
     swept: list[int] = []
 
-    def in_pages(self: object, partition: str, **options: Any) -> Iterator[Item]:
-        items = query(self, partition, **options)
+    def in_pages(partition: str, **options: Any) -> Iterator[Item]:
+        items = query(partition, **options)
         if partition != family or options or swept:
             yield from items
             return
         yield (first := next(items))
         raise_floor(fork, 7)
         swept.append(sweep_deleted(memory.environment, "acme"))
-        yield from query(self, partition, after=first.sort)
+        yield from query(partition, after=first.sort)
 
-    monkeypatch.setattr(type(index), "query", in_pages)
+    monkeypatch.setattr(index, "query", in_pages)
     assert backups.make(memory).manifest.failures == ()
     assert swept == [1]
 

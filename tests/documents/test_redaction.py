@@ -35,6 +35,7 @@ from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
 from tests.documents.helpers import World, put
 from tests.server.helpers import Follower
+from tests.stored import stored_items
 from tests.test_verify_export import verified
 
 SECRET = "a person's name "
@@ -66,8 +67,7 @@ def other(store: stratalog.Store) -> Document:
 
 def stored(store: stratalog.Store) -> list[bytes]:
     """All byte strings in the index and all blobs."""
-    index: Any = store.environment.index
-    items = [item for part in index._partitions.values() for item in part.items.values()]
+    items = stored_items(store.environment.index)
     values = [value for item in items for value in item.attributes.values() if isinstance(value, bytes)]
     return values + [store.environment.blobs.get(stat.key) for stat in store.environment.blobs.list("")]
 

@@ -21,7 +21,6 @@ import apsw
 import msgspec
 
 import stratalog
-from stratalog.backends.memory import MemoryBlobs, MemoryIndex
 from stratalog.keys import number, parse_number
 from stratalog.log.names import read_name
 from stratalog.log.segments import list_segments, segment_holding
@@ -35,6 +34,7 @@ from stratalog.records.retention import referenced
 from stratalog.records.versions import Name, latest_item
 from tests.maintenance.full_store import full_store
 from tests.maintenance.unnoticed import DELETED, UNNOTICED
+from tests.stored import StoredBlob, stored_blobs, stored_items
 
 __all__ = ["Sweep", "inspect_all", "main", "sweep"]
 
@@ -80,19 +80,18 @@ def inspect_all(store: stratalog.Store) -> tuple[StoredDamage, ...]:
     return (*histories, *inspect_store(store))
 
 
-class MemoryPlace:
-    """A store in memory. An item's bytes are the MessagePack of its attributes."""
+class StorePlace:
+    """An open store, in memory or in PostgreSQL. An item's bytes are the MessagePack of its attributes."""
 
     def __init__(self, store: stratalog.Store) -> None:
-        assert isinstance(store.environment.index, MemoryIndex)
-        assert isinstance(store.environment.blobs, MemoryBlobs)
         self._index, self._blobs = store.environment.index, store.environment.blobs
 
     def objects(self) -> list[StoredObject]:
         """Return all stored objects."""
-        items = [item for part in self._index._partitions.values() for item in part.items.values()]
+        items = stored_items(self._index)
         found = [_item_object(item, msgspec.msgpack.encode(item.attributes), self._put_item(item)) for item in items]
-        return found + [_blob_object(key, body, self._put_blob(key)) for key, body in self._blobs._bodies.items()]
+        blobs = stored_blobs(self._blobs)
+        return found + [_blob_object(key, blobs[key], StoredBlob(self._blobs, key).replace) for key in blobs]
 
     def _put_item(self, item: Item) -> Callable[[bytes | None], None]:
         def replace(body: bytes | None) -> None:
@@ -100,17 +99,6 @@ class MemoryPlace:
                 self._index.commit([Delete(item.partition, item.sort)])
             else:
                 self._index.commit([Put(Item(item.partition, item.sort, msgspec.msgpack.decode(body)))])
-
-        return replace
-
-    def _put_blob(self, key: str) -> Callable[[bytes | None], None]:
-        stat = self._blobs._stats[key]
-
-        def replace(body: bytes | None) -> None:
-            self._blobs._bodies.pop(key, None)
-            self._blobs._stats.pop(key, None)
-            if body is not None:
-                self._blobs._bodies[key], self._blobs._stats[key] = body, stat
 
         return replace
 
@@ -192,7 +180,7 @@ def sweep(store: stratalog.Store, place: Place, draw: Random, per_kind: int | No
         seen[target.kind] += 1
         if per_kind is None or seen[target.kind] <= per_kind:
             others = [each for each in objects if each.kind == target.kind and each.body != target.body]
-            for way, body in _damages(draw, target, others, by_attribute=isinstance(place, MemoryPlace)):
+            for way, body in _damages(draw, target, others, by_attribute=isinstance(place, StorePlace)):
                 _plant(store, target, way, body, result)
     assert inspect_all(store) == ()
     return result
@@ -370,7 +358,7 @@ def needed_blobs(store: stratalog.Store) -> set[str]:
 def sweeps(seed: int, per_kind: int | None = None) -> Iterator[tuple[str, Sweep]]:
     """Sweep a store in memory and a store in a folder. Yield the name and the result of each sweep."""
     with full_store("memory:") as store:
-        yield "memory", sweep(store, MemoryPlace(store), Random(seed), per_kind)
+        yield "memory", sweep(store, StorePlace(store), Random(seed), per_kind)
     with tempfile.TemporaryDirectory() as folder, full_store(folder) as store:
         yield "folder", sweep(store, FolderPlace(Path(folder)), Random(seed), per_kind)
 

@@ -33,6 +33,7 @@ from stratalog.testing.clock import ManualClock
 from tests.inline_store import open_inline
 from tests.log.helpers import DUE_SECONDS
 from tests.maintenance.growing import FREE, SETTINGS, grow, told
+from tests.stored import stored_items
 
 TRIES_MAX = 1000
 
@@ -469,8 +470,7 @@ def test_a_copy_to_an_unavailable_target_fails_after_several_tries(source: strat
 def stored_text(store: stratalog.Store) -> str:
     """Return all items and blobs of the organisation ``acme`` as text."""
     index, blobs = store.environment.index, store.environment.blobs
-    partitions = [partition for partition in list(index._partitions) if partition.startswith("acme/")]  # type: ignore[attr-defined]
-    items = [repr(item) for partition in partitions for item in index.query(partition)]
+    items = [repr(item) for item in stored_items(index) if item.partition.startswith("acme/")]
     return " ".join([*items, *(repr(blobs.get(stat.key)) for stat in blobs.list("acme/"))])
 
 

@@ -38,6 +38,7 @@ from stratalog.testing.clock import ManualClock
 from stratalog.tree.nodes import FORMAT, Inner, Leaf, chunk_of
 from tests.inline_store import open_inline
 from tests.maintenance.growing import SETTINGS, told
+from tests.stored import stored_items
 
 DELETED = "acme/b@"
 """The prefix of a deleted log, which a copy leaves out."""
@@ -140,8 +141,7 @@ def test_a_copy_names_each_item_that_lacks_an_attribute_and_copies_what_the_sour
     store = open_inline(settings=SETTINGS, clock=ManualClock())
     grow(store)
     intact, index = told(store), store.environment.index
-    items = [item for part in index._partitions.values() for item in part.items.values()]  # type: ignore[attr-defined]
-    for item in items:
+    for item in stored_items(index):
         # Each item of a kind with required attributes lacks one of them. An organisation's line has no attributes.
         required = sorted(SHAPES[item_kind(item)].required)
         kept = {key: value for key, value in item.attributes.items() if key not in required[:1]}

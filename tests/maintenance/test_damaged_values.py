@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 import stratalog
-from stratalog.backends.memory import MemoryIndex
 from stratalog.codec import encode
 from stratalog.documents.rejections import read_rejection
 from stratalog.errors import Corrupt, StratalogError, Unsupported
@@ -20,10 +19,11 @@ from stratalog.maintenance.checkpoint import checkpoints_of
 from stratalog.maintenance.damage import item_key, item_kind
 from stratalog.maintenance.marks import Marking, Reached, stored_values
 from stratalog.maintenance.verification import HistoryName, verify_history
-from stratalog.ports.index import Item
+from stratalog.ports.index import Item, Put
 from stratalog.worker.attempt_record import read_attempts
 from tests.documents.helpers import World
 from tests.maintenance.full_store import full_store
+from tests.stored import stored_items
 
 DOCUMENTS = ("plan", "draft")
 LOGS = (*DOCUMENTS, "second draft", "events", "grid")
@@ -107,16 +107,14 @@ def reads(store: stratalog.Store) -> Iterator[Callable[[], object]]:
 def errors_of(store: stratalog.Store, item: Item, changed: dict[str, Any]) -> list[Exception]:
     """Return the errors of all reads while ``item`` has other attributes."""
     index = store.environment.index
-    assert isinstance(index, MemoryIndex)
-    items = index._partitions[item.partition].items
-    items[item.sort] = Item(item.partition, item.sort, {**item.attributes, **changed})
+    index.commit([Put(Item(item.partition, item.sort, {**item.attributes, **changed}))])
     errors: list[Exception] = []
     for read in reads(store):
         try:
             read()
         except Exception as exc:  # noqa: BLE001 - the test is about errors of other types
             errors.append(exc)
-    items[item.sort] = item
+    index.commit([Put(item)])
     return errors
 
 
@@ -126,16 +124,10 @@ def wrong_values(value: object) -> Iterator[Any]:
         yield from (-(2**60), 2**60)
 
 
-def stored_items(store: stratalog.Store) -> list[Item]:
-    index = store.environment.index
-    assert isinstance(index, MemoryIndex)
-    return [item for partition in index._partitions.values() for item in partition.items.values()]
-
-
 def test_a_value_of_another_type_or_range_raises_only_typed_errors_and_is_named_as_damage() -> None:
     """Only if a read reads all attributes of an item, each wrong value of the item must be named."""
     with full_store("memory:") as store:
-        last = {item_kind(item): item for item in stored_items(store)}
+        last = {item_kind(item): item for item in stored_items(store.environment.index)}
         for kind, item in last.items():
             for name, value in item.attributes.items():
                 for wrong in wrong_values(value):

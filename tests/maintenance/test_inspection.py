@@ -53,9 +53,10 @@ from stratalog.testing.clock import ManualClock
 from tests.damage import CUT, DAMAGES, FLIP, LOSE, damage_blob
 from tests.documents.helpers import World
 from tests.interleaving import interleaved
-from tests.maintenance.damage_sweep import FolderPlace, MemoryPlace, inspect_all, sweep
+from tests.maintenance.damage_sweep import FolderPlace, StorePlace, inspect_all, sweep
 from tests.maintenance.full_store import full_store
 from tests.maintenance.unnoticed import DELETED, UNNOTICED, UNNOTICED_BY_STATE
+from tests.stored import stored_blobs
 
 PAGE = Path(__file__).parents[2] / "docs/guides/verify.md"
 PLAN = HistoryName("log", "acme", "plan")
@@ -85,7 +86,7 @@ def inspected(store: stratalog.Store) -> HistoryInspection:
 
 def test_damage_of_every_kind_is_found_and_named_in_memory() -> None:
     with full_store("memory:") as store:
-        result = sweep(store, MemoryPlace(store), Random(5), per_kind=1)
+        result = sweep(store, StorePlace(store), Random(5), per_kind=1)
     assert result.missed == []
     assert {what.partition(":")[0] for what in result.planted} >= SHAPES.keys()
 
@@ -169,13 +170,13 @@ def test_an_inspection_reads_a_value_of_entries_and_snapshots_once(
     plan.mutate("put", {"key": "cells/copy", "value": "v" * 5000})
     plan.snapshot()
     keys: Counter[str] = Counter()
-    get = MemoryBlobs.get
+    get = store.environment.blobs.get
 
-    def count(blobs: MemoryBlobs, key: str) -> bytes:
+    def count(key: str) -> bytes:
         keys[key] += 1
-        return get(blobs, key)
+        return get(key)
 
-    monkeypatch.setattr(MemoryBlobs, "get", count)
+    monkeypatch.setattr(store.environment.blobs, "get", count)
     assert inspected(store).damages == ()
     values = keys_in(store, "items") + keys_in(store, "arguments")
     assert [keys[key] for key in values] == [1, 1]
@@ -206,7 +207,7 @@ def test_a_damaged_chunk_below_a_damaged_chunk_is_named_too(document: tuple[stra
 def test_an_inspection_writes_nothing(document: tuple[stratalog.Store, Document]) -> None:
     store, _ = document
     damage_blob(store.environment.blobs, keys_in(store, "chunks")[0], CUT)  # type: ignore[arg-type]
-    place = MemoryPlace(store)
+    place = StorePlace(store)
     before = [(each.key, each.body) for each in place.objects()]
     inspect_all(store)
     assert [(each.key, each.body) for each in place.objects()] == before
@@ -534,8 +535,7 @@ def test_an_inspection_names_each_damaged_part_of_a_record_s_body(how: str, monk
     with stratalog.open("memory:", clock=ManualClock()) as store:
         store.records("acme").put("scan", iter([Random(7).randbytes(45_000)]))
         blobs = store.environment.blobs
-        assert isinstance(blobs, MemoryBlobs)
-        parts = sorted(key for key in blobs._bodies if len(blobs._bodies[key]) >= 5_000)
+        parts = sorted(key for key, stored in stored_blobs(blobs).items() if len(stored) >= 5_000)
         for key in parts[1:]:
             damage_blob(blobs, key, how)
         damages = inspect_history(store, HistoryName("record", "acme", "scan")).damages

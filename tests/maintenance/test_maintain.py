@@ -13,7 +13,6 @@ import apsw
 import pytest
 
 import stratalog
-from stratalog.backends.memory import MemoryBlobs
 from stratalog.clock import Clock
 from stratalog.codec import sha256
 from stratalog.errors import Closed, Corrupt, Invalid, NotFound, Unavailable, VersionForgotten
@@ -52,6 +51,7 @@ from stratalog.records.uploads import pin_put, pins_of
 from stratalog.records.versions import Name
 from stratalog.testing.clock import ManualClock
 from tests.damage import DAMAGES, damaged_blob
+from tests.stored import stored_items
 
 OLD_SECONDS = OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 1
 DAY_SECONDS = 86_400
@@ -476,8 +476,7 @@ def told(store: stratalog.Store, found: MaintenanceReport) -> dict[str, object]:
 
 
 def everything(store: stratalog.Store) -> list[Item]:
-    partitions = store.environment.index._partitions  # type: ignore[attr-defined]
-    return [item for name in sorted(partitions) for item in store.environment.index.query(name)]
+    return stored_items(store.environment.index)
 
 
 def test_a_damaged_document_does_not_stop_the_maintenance_of_other_documents(store: stratalog.Store) -> None:
@@ -547,7 +546,7 @@ def test_a_damaged_snapshot_of_a_log_neither_hides_a_raised_floor_nor_stops_the_
 ) -> None:
     log, policy = a_log(store, "sheet", 2), MaintenancePolicy(logs=RetentionPolicy(retain_segments=1), scrub_days=None)
     _, key = with_snapshots(log, store)
-    with damaged_blob(blobs_of(store), key, "delete"):
+    with damaged_blob(blobs_of(store), key, "lose"):
         assert maintain(store, policy).floors == 1
         pass_grace(store)
         found = maintain(store, policy)
@@ -566,7 +565,7 @@ def test_damage_of_the_latest_body_of_a_record_does_not_stop_the_freeing_of_forg
     pass_grace(store)
     blobs = blobs_of(store)
     (key,) = (stat.key for stat in blobs.list("") if blobs.get(stat.key).startswith(b"4 "))
-    with damaged_blob(blobs, key, "delete"):
+    with damaged_blob(blobs, key, "lose"):
         report = maintain(store, policy)
     assert [failure.what for failure in report.failures] == ["acme/records/invoice"]
     assert (report.pruned_records, report.freed_record_versions) == (0, 3)
@@ -696,7 +695,7 @@ def test_a_floor_of_a_fork_that_rose_only_with_its_ancestor_is_not_counted(store
     fork.save_snapshot(bound, [b"the state of the fork" * 20])
     blobs = store.environment.blobs
     (key,) = (stat.key for stat in blobs.list("") if blobs.get(stat.key).startswith(b"the state of the fork"))
-    with damaged_blob(blobs_of(store), key, "delete"):
+    with damaged_blob(blobs_of(store), key, "lose"):
         found = maintain(store, policy)
     assert [(failure.what, failure.code) for failure in found.failures] == [("acme/what if", Corrupt.code)]
     assert (fork.floor(), found.floors) == (2, 0)
@@ -719,10 +718,11 @@ def test_a_segment_that_cannot_be_archived_does_not_stop_the_freeing_of_forgotte
     assert report.freed_segments > 0
 
 
-def blobs_of(store: stratalog.Store) -> MemoryBlobs:
+def blobs_of(store: stratalog.Store) -> Blobs:
+    """Return the blobs below a fault that a test added."""
     blobs = store.environment.blobs
-    while not isinstance(blobs, MemoryBlobs):
-        blobs = blobs._backend  # type: ignore[attr-defined]
+    while hasattr(blobs, "_backend"):
+        blobs = blobs._backend
     return blobs
 
 

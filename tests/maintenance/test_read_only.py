@@ -11,7 +11,6 @@ from io import BytesIO
 import pytest
 
 import stratalog
-from stratalog.backends.memory import MemoryBlobs
 from stratalog.documents import Document
 from stratalog.documents.redaction import redact
 from stratalog.documents.snapshots import roots_of
@@ -27,6 +26,7 @@ from stratalog.tree.reach import read_tree_back
 from tests.damage import FLIP, LOSE, damaged_blob
 from tests.maintenance.damage_sweep import inspect_all
 from tests.maintenance.full_store import full_store
+from tests.stored import stored_blobs, stored_items
 
 PLAN = HistoryName("log", "acme", "plan")
 ROWS = 400
@@ -53,22 +53,14 @@ def write_rows(document: Document, text: str) -> None:
         document.apply([stratalog.Mutation(client="local", name="put", args=args) for args in puts])
 
 
-def blobs_of(store: stratalog.Store) -> MemoryBlobs:
-    blobs = store.environment.blobs
-    assert isinstance(blobs, MemoryBlobs)
-    return blobs
-
-
 def chunks_in(store: stratalog.Store) -> list[str]:
-    return sorted(key for key in blobs_of(store)._bodies if "/chunks/" in key)
+    return sorted(key for key in stored_blobs(store.environment.blobs) if "/chunks/" in key)
 
 
 def stored(store: stratalog.Store) -> list[object]:
     """Return all stored items and blobs, with the stats of the blobs."""
-    index = store.environment.index
-    parts = index._partitions  # type: ignore[attr-defined]
-    items = [(name, sort, item.attributes) for name, part in parts.items() for sort, item in part.items.items()]
-    return [items, dict(blobs_of(store)._bodies), dict(blobs_of(store)._stats)]
+    blobs = store.environment.blobs
+    return [stored_items(store.environment.index), stored_blobs(blobs), list(blobs.list(""))]
 
 
 def quick(store: stratalog.Store, history: HistoryName) -> HistoryReport:
@@ -112,7 +104,7 @@ def test_each_lost_chunk_is_reported_and_not_rebuilt(
     keys = chunks_in(store)
     assert len(keys) > 10
     for key in keys:
-        with damaged_blob(blobs_of(store), key, LOSE):
+        with damaged_blob(store.environment.blobs, key, LOSE):
             [finding] = verify(store, PLAN).findings
             assert (finding.kind, finding.key) == ("missing", key)
             assert chunks_in(store) == sorted(set(keys) - {key})
@@ -125,7 +117,7 @@ def test_quick_and_full_verification_report_the_same_lost_chunks() -> None:
         histories = [HistoryName("log", "acme", listing.id) for listing in store.list("acme")]
         named = 0
         for key in chunks_in(store):
-            with damaged_blob(blobs_of(store), key, LOSE):
+            with damaged_blob(store.environment.blobs, key, LOSE):
                 by_quick = {finding.key for name in histories for finding in quick(store, name).findings}
                 by_whole = {damage.key for damage in inspect_all(store) if "/chunks/" in damage.key}
                 assert by_quick == by_whole
@@ -141,7 +133,7 @@ def test_quick_verification_reports_a_lost_chunk_exactly_if_the_base_snapshot_ne
     needed = chunks_of_snapshot(document, 8)
     assert len(needed) > 5
     for key in chunks_in(store):
-        with damaged_blob(blobs_of(store), key, LOSE):
+        with damaged_blob(store.environment.blobs, key, LOSE):
             assert [finding.key for finding in quick(store, PLAN).findings] == [key] * (key in needed)
 
 
@@ -159,7 +151,7 @@ def test_the_snapshot_after_a_redacted_version_is_read_from_the_store(store: str
     document.mutate("del", {"key": "cells/secret"})
     assert redact(document, 10) == []
     for key in chunks_of_snapshot(document, 11):
-        with damaged_blob(blobs_of(store), key, FLIP):
+        with damaged_blob(store.environment.blobs, key, FLIP):
             assert [finding.key for finding in quick(store, PLAN).findings] == [key]
     assert quick(store, PLAN).findings == ()
 

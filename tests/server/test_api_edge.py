@@ -14,7 +14,6 @@ import zstandard
 from litestar.testing import TestClient
 from litestar.types import Receive, Scope, Send
 
-from stratalog.backends.memory import MemoryIndex
 from stratalog.errors import Corrupt, OutcomeUnknown, Unavailable
 from stratalog.ports.meter import Meter
 from stratalog.server import bodies
@@ -245,8 +244,9 @@ def test_a_store_error_is_answered_with_its_status_and_without_a_traceback(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    with serving() as client, caplog.at_level(logging.ERROR):
-        monkeypatch.setattr(MemoryIndex, "get", fail)
+    store = open_store("memory:")
+    with serving(store=store) as client, caplog.at_level(logging.ERROR):
+        monkeypatch.setattr(store.environment.index, "get", fail)
         answer = client.get(BUDGET)
     assert problem(answer)[0] == status
     assert "secret" not in answer.text

@@ -15,6 +15,7 @@ from stratalog import Records, RecordVersion
 from stratalog.testing.clock import ManualClock
 from stratalog_catalogue.names import POLLS
 from stratalog_catalogue.polls import WITHHELD, Polled, poll
+from tests.stored import stored_items
 
 
 @pytest.fixture
@@ -36,9 +37,7 @@ def dry(catalogue: Catalogue, **options: bool) -> Polled:
 
 def stored(catalogue: Catalogue) -> list[object]:
     environment = catalogue.store.environment
-    partitions = sorted(environment.index._partitions)  # type: ignore[attr-defined]
-    items = [item for name in partitions for item in environment.index.query(name)]
-    return [*items, *environment.blobs.list("")]
+    return [*stored_items(environment.index), *environment.blobs.list("")]
 
 
 @pytest.mark.parametrize("seed", range(20))

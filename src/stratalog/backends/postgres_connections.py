@@ -96,7 +96,7 @@ NO_WRITES = (
     "default_transaction_read_only for the role"
 )
 ADVICE = {
-    "42501": "the role lacks a right; grant it the rights on the schema and its tables that the guide to PostgreSQL names",
+    "42501": "the role lacks a right; grant it the rights on the schema and tables that the guide to PostgreSQL names",
     "42P01": NO_TABLES,
     "3F000": NO_TABLES,
     READ_ONLY: NO_WRITES,
