@@ -47,15 +47,23 @@ export async function connect(url, options = {}) {
   const address = new URL(url, globalThis.location?.href).href;
   if (!DOCUMENT.test(address)) throw new StratalogError("invalid", "the URL is not a document's URL", { value: url });
   const database = await Database.open(`stratalog ${address} ${name}`);
-  const { tabLease, release } = await database.takeTabLease();
-  const client = new Client(await Local.open(database, tabLease), {
-    database,
-    release,
-    tabLease,
-    mutators,
-    http: new Http(address, { token, create }),
-    url: address,
-  });
+  let release = () => {};
+  let client;
+  try {
+    const lease = await database.takeTabLease();
+    ({ release } = lease);
+    client = new Client(await Local.open(database, lease.tabLease), {
+      ...lease,
+      database,
+      mutators,
+      http: new Http(address, { token, create }),
+    });
+  } catch (error) {
+    // If this tab kept the lease, its next call would get another lease, without the tab's pending mutations.
+    database.close();
+    release();
+    throw error;
+  }
   if (start) client.start();
   return client;
 }
