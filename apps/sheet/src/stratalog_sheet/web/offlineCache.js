@@ -12,11 +12,11 @@ export class OfflineCache {
   #stored = "";
 
   /** Open the cache of a sheet under a tab lease. Throws if the browser cannot store data. */
-  static async open(name) {
-    const database = await Database.open(`stratalog sheet ${name}`);
-    const { tabLease, release } = await database.takeTabLease();
-    await database.write(({ tabLeases }) => tabLeases.put({ tabLease, used: Date.now() }));
-    return new OfflineCache(database, tabLease, release);
+  static open(name) {
+    return Database.leased(`stratalog sheet ${name}`, async ({ database, tabLease, release }) => {
+      await database.write(({ tabLeases }) => tabLeases.put({ tabLease, used: Date.now() }));
+      return new OfflineCache(database, tabLease, release);
+    });
   }
 
   constructor(database, tabLease, release) {
