@@ -84,7 +84,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B310",
         (
             Edit(
-                "tests/simulation/places.py",
+                "tests/simulation/clusters.py",
                 "    if writes:\n        index.commit(writes)\n",
                 "    index.commit(writes)\n",
             ),
