@@ -149,11 +149,11 @@ def test_a_store_whose_url_is_no_text_is_refused_and_makes_no_folder(
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_refused_with_the_value_its_type_or_the_limit(store: stratalog.Store, case: str) -> None:
-    call, kind, said = REFUSED[case]
+    call, kind, parts = REFUSED[case]
     with pytest.raises(kind) as caught:
         call(store)
     assert type(caught.value) is kind
-    assert all(str(one) in str(caught.value) for one in said), str(caught.value)
+    assert all(str(part) in str(caught.value) for part in parts), str(caught.value)
 
 
 @pytest.mark.parametrize("case", REFUSED)

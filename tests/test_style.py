@@ -150,7 +150,7 @@ def test_no_text_uses_a_retired_phrase() -> None:
     """The test covers code, guides, concept pages and top-level pages. Decisions may quote earlier texts."""
 
     def retired(path: Path) -> set[str]:
-        return {found.group() for found in RETIRED_PHRASES.finditer(joined(text_of(path)))}
+        return {matched.group() for matched in RETIRED_PHRASES.finditer(joined(text_of(path)))}
 
     assert refused([*files(*PACKAGES), *PAGES], retired) == {}
 
@@ -214,9 +214,9 @@ def test_the_clock_check_sees_through_aliases(line: str) -> None:
 
 def refused(paths: Iterable[Path], names_in: Callable[[Path], set[str]]) -> dict[str, set[str]]:
     """Return the names that a rule refuses in each file, by the file's short name. Leave out files without a match."""
-    found = {short_name(path): names_in(path) for path in paths}
-    assert found, "the rule got no files"
-    return {name: names for name, names in found.items() if names}
+    by_file = {short_name(path): names_in(path) for path in paths}
+    assert by_file, "the rule got no files"
+    return {name: names for name, names in by_file.items() if names}
 
 
 @cache

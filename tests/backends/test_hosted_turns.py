@@ -212,12 +212,12 @@ def test_a_pause_ends_without_a_commit_if_another_writer_takes_the_position(inde
     while not writer.turns._traffic[PREFIX].stop:
         keep_busy(writer, 1)
     sent = index.calls.count(("commit", ENTRIES))
-    place = Item(ENTRIES, number(writer.head + 1), {"n": 2})
-    MemoryIndex.commit(index, [Put(place, Absent())])
+    item = Item(ENTRIES, number(writer.head + 1), {"n": 2})
+    MemoryIndex.commit(index, [Put(item, Absent())])
     begun = index.clock.boot_ms()
     with pytest.raises(ConditionFailed) as failed:
-        writer.turns.commit([Put(Item(ENTRIES, place.sort, {"n": 1}), Absent())])
-    assert failed.value.items == {0: place}
+        writer.turns.commit([Put(Item(ENTRIES, item.sort, {"n": 1}), Absent())])
+    assert failed.value.items == {0: item}
     assert index.calls.count(("commit", ENTRIES)) == sent
     assert index.clock.boot_ms() - begun < 30
 

@@ -297,8 +297,8 @@ def test_a_dry_run_of_collect_lists_the_blobs_that_collect_deletes(budget: Run, 
     assert listed.splitlines()[0] == key
     assert "would delete 1" in listed
     assert "stopped before the end" in budget("collect", "--until", "0").stderr
-    found = lines(budget("collect", "--json").stdout)
-    assert [(one["garbage"], one["looked_at"], one["is_finished"]) for one in found] == [([key], 1, True)]
+    planned = lines(budget("collect", "--json").stdout)
+    assert [(line["garbage"], line["looked_at"], line["is_finished"]) for line in planned] == [([key], 1, True)]
 
 
 def test_maintain_uses_a_policy_file_and_the_steps_of_an_application(budget: Run, tmp_path: Path) -> None:
@@ -307,8 +307,8 @@ def test_maintain_uses_a_policy_file_and_the_steps_of_an_application(budget: Run
         "from stratalog.server.application import Application\n"
         "app = Application(maintenance=[lambda store: store.create('acme', 'made-by-a-step')])\n"
     )
-    found = json.loads(budget("maintain", "steps:app", "--policy", "policy.json", "--json").stdout)
-    assert (found["logs"], found["steps"], found["failures"]) == (1, 1, [])
+    report = json.loads(budget("maintain", "steps:app", "--policy", "policy.json", "--json").stdout)
+    assert (report["logs"], report["steps"], report["failures"]) == (1, 1, [])
     assert "conflict" in budget("maintain", "steps:app", code=1).stderr
     head, logs, *_ = budget("maintain", "--dry-run", "--until", "600").stdout.splitlines()
     expected = "a dry run changes nothing; without steps and measurements a pass would have this result:"
@@ -343,8 +343,8 @@ def test_verify_of_a_store_continues_after_a_history_whose_version_is_forgotten(
         ["not", "verified", "acme/budget"],
         ["verified", "acme/whole", "version"],
     ]
-    found = lines(budget("verify", *options, "--upto", "1", "--json", code=3).stdout)
-    assert [(line["name"], line["verified"], line.get("reason", "")) for line in found] == [
+    reports = lines(budget("verify", *options, "--upto", "1", "--json", code=3).stdout)
+    assert [(line["name"], line["verified"], line.get("reason", "")) for line in reports] == [
         ("acme/apart", True, ""),
         ("acme/budget", False, "the version is no longer kept"),
         ("acme/whole", True, ""),
@@ -737,14 +737,14 @@ def test_records_are_deleted_undeleted_pruned_and_listed(budget: Run) -> None:
     ],
 )
 def test_an_empty_list_prints_a_note_as_text_and_nothing_as_json(budget: Run, listing: tuple[str, ...]) -> None:
-    told, plain = budget(*listing), budget(*listing, "--json")
-    assert (told.stdout, told.stderr.count("\n")) == ("", 1)
+    text, plain = budget(*listing), budget(*listing, "--json")
+    assert (text.stdout, text.stderr.count("\n")) == ("", 1)
     assert (plain.stdout, plain.stderr) == ("", "")
 
 
 def test_an_error_is_a_single_line_or_a_single_json_object(budget: Run) -> None:
-    told = budget("show", "acme/x", code=3).stderr
-    assert (told.count("\n"), "document not found" in told) == (1, True)
+    text = budget("show", "acme/x", code=3).stderr
+    assert (text.count("\n"), "document not found" in text) == (1, True)
     error = json.loads(budget("show", "acme/x", "--json", code=3).stderr)["error"]
     assert (error["code"], error["details"]["log"]) == ("not-found", "x")
     assert json.loads(budget("nonsense", "--json", code=2).stderr)["error"]["code"] == "usage"

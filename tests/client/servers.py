@@ -100,7 +100,9 @@ class Servers:
 
     def urls(self, name: str) -> list[str]:
         """Return the document's URL at each server."""
-        return [f"http://127.0.0.1:{one.port}/v1/organisations/{ORGANISATION}/documents/{name}" for one in self.all]
+        return [
+            f"http://127.0.0.1:{server.port}/v1/organisations/{ORGANISATION}/documents/{name}" for server in self.all
+        ]
 
     def close(self) -> None:
         """Kill the servers, and release their ports."""

@@ -95,7 +95,7 @@ def test_a_rejection_is_reported_with_its_reason(client: Client, document: Docum
     client.sync()
     assert (handle.status, handle.reason) == ("rejected", "inc needs numbers: key=count")
     assert client.get("count") == "text"
-    assert [(one.name, one.args, one.reason) for one in client.failures()] == [
+    assert [(failure.name, failure.args, failure.reason) for failure in client.failures()] == [
         ("inc", {"key": "count"}, "inc needs numbers: key=count")
     ]
 
@@ -249,12 +249,12 @@ def test_a_subscriber_may_mutate_but_not_synchronise_the_client(client: Client, 
 
 
 def test_two_clients_of_one_document_agree(document: Document) -> None:
-    one, other = Client(InProcess(document)), Client(InProcess(document))
-    one.mutate("patch", {"key": "card", "merge": {"title": "Plan"}})
-    other.mutate("patch", {"key": "card", "merge": {"done": True}})
-    for client in (one, other, one):
+    first, second = Client(InProcess(document)), Client(InProcess(document))
+    first.mutate("patch", {"key": "card", "merge": {"title": "Plan"}})
+    second.mutate("patch", {"key": "card", "merge": {"done": True}})
+    for client in (first, second, first):
         client.sync()
-    assert one.get("card") == other.get("card") == {"title": "Plan", "done": True}
+    assert first.get("card") == second.get("card") == {"title": "Plan", "done": True}
 
 
 def test_a_closed_client_raises_closed(client: Client) -> None:

@@ -32,8 +32,8 @@ Forget = Callable[[Document, Client], None]
 
 
 def identity(client: Client) -> tuple[str, str]:
-    with client.held() as kept:
-        return kept.client, kept.group
+    with client.held() as local:
+        return local.client, local.group
 
 
 def collect(document: Document, client: Client) -> None:
@@ -121,7 +121,10 @@ def test_sent_mutations_of_a_forgotten_client_become_unknown_and_are_not_resent(
     client.sync()
     assert [handle.status for handle in (lost, later, unsent)] == ["unknown", "unknown", "applied"]
     assert items(document) == client.get("list") == ["first", "lost", "later", "unsent"]
-    assert [(one.args["item"], one.reason) for one in client.failures()] == [("lost", UNKNOWN), ("later", UNKNOWN)]
+    assert [(failure.args["item"], failure.reason) for failure in client.failures()] == [
+        ("lost", UNKNOWN),
+        ("later", UNKNOWN),
+    ]
 
 
 def test_a_new_client_id_forgets_the_confirmed_numbers_of_the_former_id(client: Client, document: Document) -> None:
@@ -288,8 +291,8 @@ def test_pending_mutations_are_applied_by_a_server_that_lost_confirmed_mutations
     for number in (2, 3):
         append(client, number)
         client.sync()
-    with client.held() as kept:
-        who = kept.client
+    with client.held() as local:
+        who = local.client
     handles = [append(client, 4), append(client, 5)]
     transport.pushed = [lambda request: _gap(request, 2)]
     client.sync()
@@ -401,14 +404,14 @@ def test_a_copy_of_a_file_becomes_another_client(document: Document, tmp_path: P
         append(client, 1)
         client.sync()
     shutil.copy(original, copy)
-    with Client(InProcess(document), original) as one, Client(InProcess(document), copy) as other:
-        append(one, "one")
-        append(other, "other")
-        append(other, "another")
-        for client in (one, other, other, one):
+    with Client(InProcess(document), original) as first, Client(InProcess(document), copy) as second:
+        append(first, "one")
+        append(second, "other")
+        append(second, "another")
+        for client in (first, second, second, first):
             client.sync()
-        assert items(document) == one.get("list") == other.get("list") == [1, "one", "other", "another"]
-        assert identity(one) != identity(other)
+        assert items(document) == first.get("list") == second.get("list") == [1, "one", "other", "another"]
+        assert identity(first) != identity(second)
 
 
 def test_a_copied_file_takes_a_new_client_id_after_a_pull_with_mutations_of_the_original(
@@ -419,11 +422,11 @@ def test_a_copied_file_takes_a_new_client_id_after_a_pull_with_mutations_of_the_
         append(client, 1)
         client.sync()
     shutil.copy(original, copy)
-    with Client(InProcess(document), original) as one, Client(InProcess(document), copy) as other:
-        append(one, "one")
-        one.sync()
-        other.sync()
-        assert identity(one) != identity(other)
+    with Client(InProcess(document), original) as first, Client(InProcess(document), copy) as second:
+        append(first, "one")
+        first.sync()
+        second.sync()
+        assert identity(first) != identity(second)
 
 
 def test_a_copied_file_that_pushes_a_used_number_is_detected_by_the_payload(document: Document, tmp_path: Path) -> None:
@@ -432,14 +435,14 @@ def test_a_copied_file_that_pushes_a_used_number_is_detected_by_the_payload(docu
         append(client, 1)
         client.sync()
     shutil.copy(original, copy)
-    with Client(InProcess(document), original) as one, Client(InProcess(document), copy) as other:
-        for client in (one, other):
+    with Client(InProcess(document), original) as first, Client(InProcess(document), copy) as second:
+        for client in (first, second):
             client.sync()
-        append(one, "one")
-        append(other, "other")
-        for client in (one, other, one):
+        append(first, "one")
+        append(second, "other")
+        for client in (first, second, first):
             client.sync()
-        assert items(document) == one.get("list") == other.get("list") == [1, "one", "other"]
+        assert items(document) == first.get("list") == second.get("list") == [1, "one", "other"]
 
 
 def test_a_pull_older_than_the_state_changes_nothing(client: Client, document: Document) -> None:
@@ -452,12 +455,12 @@ def test_a_pull_older_than_the_state_changes_nothing(client: Client, document: D
 
 
 def test_an_answer_to_another_cookie_changes_nothing(client: Client) -> None:
-    with client.held() as kept:
-        cookie = kept.cookie
+    with client.held() as local:
+        cookie = local.cookie
         assert cookie is not None
         later = Cookie(cookie.order + 1, cookie.origin, cookie.version + 1)
-        assert kept.apply(None, Pulled(later, {}, [PutKey("k", 1)])) == []
-        assert (kept.cookie, kept.load("k")) == (cookie, None)
+        assert local.apply(None, Pulled(later, {}, [PutKey("k", 1)])) == []
+        assert (local.cookie, local.load("k")) == (cookie, None)
 
 
 def test_a_pull_of_another_document_without_its_state_is_refused(client: Client, transport: Scripted) -> None:
@@ -503,11 +506,18 @@ def transport_of(client: Client) -> InProcess:
 
 
 def _gap(request: Push, expected: int) -> Pushed:
-    return Pushed([Outcome(client=one.client, id=one.id, status="gap", expected=expected) for one in request.mutations])
+    return Pushed(
+        [
+            Outcome(client=mutation.client, id=mutation.id, status="gap", expected=expected)
+            for mutation in request.mutations
+        ]
+    )
 
 
 def _applied(request: Push) -> Pushed:
-    return Pushed([Outcome(client=one.client, id=one.id, status="applied", version=9) for one in request.mutations])
+    return Pushed(
+        [Outcome(client=mutation.client, id=mutation.id, status="applied", version=9) for mutation in request.mutations]
+    )
 
 
 @pytest.mark.parametrize("restarted", [True, False])

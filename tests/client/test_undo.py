@@ -102,10 +102,10 @@ def test_undo_of_a_patch_that_replaced_an_object_or_null_is_rejected_after_a_lat
 
 def test_a_mutation_of_several_keys_is_undone_key_by_key() -> None:
     def swap(draft: Draft, args: dict[str, str]) -> None:
-        one, other = args["one"], args["other"]
-        kept = draft.get(one)
-        draft.put(one, draft.get(other))
-        draft.put(other, kept)
+        left, right = args["one"], args["other"]
+        value = draft.get(left)
+        draft.put(left, draft.get(right))
+        draft.put(right, value)
 
     mutators = {**BUILT_IN_MUTATORS, "swap": swap}
     client = Client(InProcess(new_document(mutators=mutators)), mutators=mutators)

@@ -33,9 +33,9 @@ def node_with(folder: Path) -> str:
 
 
 def find_chromium() -> str:
-    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    assert found, "the browser tests need Chromium: run `make test` as root, or install chromium-headless-shell"
-    return found
+    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    assert path, "the browser tests need Chromium: run `make test` as root, or install chromium-headless-shell"
+    return path
 
 
 def told_stories(folder: Path, node: str) -> list[str]:

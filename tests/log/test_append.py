@@ -199,7 +199,7 @@ def test_a_leader_draws_the_random_bytes_of_its_own_batch_by_one_call(monkeypatc
     log._appender._run(pending[3:])
     assert counts == [3 * DRAWN_BYTES, 2 * DRAWN_BYTES], "no bytes are kept for later entries"
     written = list(log.read())
-    assert [(entry.write_id, entry.salt) for entry in written] == [(one.write_id, one.salt) for one in pending]
+    assert [(entry.write_id, entry.salt) for entry in written] == [(entry.write_id, entry.salt) for entry in pending]
     assert len({entry.write_id for entry in written} | {entry.salt for entry in written}) == 10
 
 
@@ -268,13 +268,13 @@ def test_an_append_whose_answer_is_lost_is_written_once(mishap: object) -> None:
 def test_an_append_recognises_its_own_commit_that_takes_effect_late() -> None:
     log = new_log()
     fill(log, 1)
-    kept: list[Sequence[Write]] = []
+    delayed: list[Sequence[Write]] = []
 
     def late(index: ScriptedIndex, writes: Sequence[Write]) -> None:
-        kept.append(writes)
+        delayed.append(writes)
         lost_request(index, writes)
 
-    scripted(log.environment).script = [late, after(lambda: scripted(log.environment).backend.commit(kept[0]))]
+    scripted(log.environment).script = [late, after(lambda: scripted(log.environment).backend.commit(delayed[0]))]
     assert log.append(event("once")).version == 2
     assert data(log) == ["plan:1", "once"]
 

@@ -77,8 +77,8 @@ def test_organisations_of_lists_the_organisations_that_have_a_log_with_the_name(
     create_log(environment, "globex", "z")
     create_log(environment, "globex", "z.2")
     delete_log(gone)
-    found = list(organisations_of(environment.index, "z"))
-    assert found == [NameHolder("globex", "log"), NameHolder("umbrella", "document")]
+    organisations = list(organisations_of(environment.index, "z"))
+    assert organisations == [NameHolder("globex", "log"), NameHolder("umbrella", "document")]
     create_log(environment, "acme", "z")
     assert [holder.organisation for holder in organisations_of(environment.index, "z")] == [
         "acme",

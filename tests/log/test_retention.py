@@ -208,9 +208,9 @@ def test_an_older_snapshot_never_replaces_a_newer_one() -> None:
     log = filled()
     put_snapshot(log.environment, log.record, 9, log.hash_at(9), b"new", None)
     put_snapshot(log.environment, log.record, 4, log.hash_at(4), b"old", None)
-    found = newest_snapshot(log.environment.index, log.record.prefix, 10)
-    assert found is not None
-    assert found.body == b"new"
+    snapshot = newest_snapshot(log.environment.index, log.record.prefix, 10)
+    assert snapshot is not None
+    assert snapshot.body == b"new"
 
 
 def test_a_second_snapshot_of_a_version_is_not_stored() -> None:
@@ -244,9 +244,9 @@ def test_a_fork_sees_the_snapshots_of_its_ancestors_up_to_its_fork_point() -> No
     log = filled()
     for version in (3, 8):
         put_snapshot(log.environment, log.record, version, log.hash_at(version), b"", None)
-    found = fork_log(log, "fork", 6).snapshot_at(6)
-    assert found is not None
-    assert found.version == 3
+    snapshot = fork_log(log, "fork", 6).snapshot_at(6)
+    assert snapshot is not None
+    assert snapshot.version == 3
 
 
 def forks_of_two() -> tuple[Log, Log, Log]:

@@ -308,10 +308,10 @@ def test_two_commits_that_each_require_the_absence_of_the_other_never_both_succe
     def work(number: int) -> list[bool]:
         succeeded = []
         for turn in range(100):
-            own, other = f"{turn}-{number}", f"{turn}-{1 - number}"
+            own, is_second = f"{turn}-{number}", f"{turn}-{1 - number}"
             barrier.wait(SECONDS_MAX)
             try:
-                stores[number].index.commit([Put(Item("p", own, {})), Check("p", other, Absent())])
+                stores[number].index.commit([Put(Item("p", own, {})), Check("p", is_second, Absent())])
                 succeeded.append(True)
             except ConditionFailed:
                 succeeded.append(False)
@@ -321,7 +321,7 @@ def test_two_commits_that_each_require_the_absence_of_the_other_never_both_succe
         first, second = pool.map(work, range(2))
     for opened in stores:
         opened.close()
-    assert all(one != other for one, other in zip(first, second, strict=True))
+    assert all(is_first != is_second for is_first, is_second in zip(first, second, strict=True))
 
 
 def test_commits_that_lock_the_same_items_in_another_order_all_succeed(postgres: str) -> None:

@@ -90,21 +90,21 @@ def _tamper(
     careful: bool,
     where: str,
 ) -> None:
-    place = rows_of(store, report)
-    rows = place.load()
+    history = rows_of(store, report)
+    rows = history.load()
     version = draw.choice(sorted(rows))
     kinds = {**ALTERATIONS, **SHIFTS} if careful else ALTERATIONS
     # A careful tamperer recomputes all hashes. So two kinds are left out: a truncation leaves no hash to recompute, and
     # the recomputation would undo the change of a hash.
     kind = draw.choice(sorted(kinds.keys() - {"hash", "truncation"} if careful else [*kinds, "blob"]))
-    if kind == "blob" and not alter_blob(draw, rows, version, place):
+    if kind == "blob" and not alter_blob(draw, rows, version, history):
         kind = "content"
     if kind != "blob":
-        kinds[kind](draw, rows, version, place)
+        kinds[kind](draw, rows, version, history)
         if careful:
-            rehash(rows, place)
+            rehash(rows, history)
             campaign.rehashed += 1
-        place.save(rows)
+        history.save(rows)
     campaign.planted[kind] += 1
     name = f"{report.kind} {kind}"
     try:
@@ -142,12 +142,12 @@ def _tamper_export(store: stratalog.Store, draw: Random, campaign: Campaign, car
         campaign.rehashed += 1
     campaign.planted[kind] += 1
     try:
-        found = example["verify"](_encoded(lines))[1]
+        problems = example["verify"](_encoded(lines))[1]
     except SystemExit:
         campaign.found_by_verify[f"export {kind}"] += 1
         return
     noted = len(hashes) - 1
-    if (careful or kind == "truncation") and (noted >= len(found) or found[noted] != hashes[noted]):
+    if (careful or kind == "truncation") and (noted >= len(problems) or problems[noted] != hashes[noted]):
         campaign.found_by_checkpoint_only[f"export {kind}"] += 1
     else:
         campaign.missed.append(f"{where}: export {kind}, careful={careful}")

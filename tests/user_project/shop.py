@@ -136,12 +136,12 @@ def follow_orders(store: stratalog.Store) -> Report:
         return []
 
     checkpoint = stratalog.Projection(log, "totals", add).catch_up()
-    kept = assert_type(log.above_floor(lambda floor: list(log.read(floor))), list[stratalog.Entry])
+    entries = assert_type(log.above_floor(lambda floor: list(log.read(floor))), list[stratalog.Entry])
     return {
         "cents": sum(totals),
         "checkpoint": checkpoint,
         "saved": 0 if saved is None else saved.version,
-        "kept": len(kept),
+        "kept": len(entries),
     }
 
 
