@@ -23,8 +23,8 @@ Batch = list[PendingCommit[str]]
 
 STEPS = [
     each
-    for place in (GroupCommit, group_commit)
-    for each in vars(place).values()
+    for module in (GroupCommit, group_commit)
+    for each in vars(module).values()
     if isinstance(each, FunctionType) and each.__module__ == group_commit.__name__
 ]
 """Every method of `GroupCommit`, and every function of its module outside the classes."""

@@ -26,7 +26,7 @@ from stratalog.log.usage import Quotas
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed, PutKey
 from stratalog.testing.clock import ManualClock
-from tests.client.helpers import InProcess, memory_place, new_document
+from tests.client.helpers import InProcess, memory_environment, new_document
 
 Forget = Callable[[Document, Client], None]
 
@@ -274,7 +274,7 @@ def test_a_temporary_refusal_does_not_change_the_group_of_a_client(
 
 
 def test_pending_mutations_are_applied_to_a_recreated_document(client: Client, transport: Scripted) -> None:
-    replaced = new_document(memory_place(seed=1))
+    replaced = new_document(memory_environment(seed=1))
     replaced.mutate("put", {"key": "other", "value": 1})
     handle = append(client, "mine")
     transport.servers = (replaced,)
@@ -536,7 +536,7 @@ def test_a_copied_document_without_the_client_gets_no_mutation_twice(
     transport.faults = ["lost-answer"]
     with pytest.raises(OutcomeUnknown):
         client.sync()
-    copy = new_document(memory_place(seed=1))
+    copy = new_document(memory_environment(seed=1))
     for key, value in document.at().scan():
         copy.mutate("put", {"key": key, "value": value})
     unsent = append(client, "unsent")
@@ -555,7 +555,7 @@ def test_a_copied_document_without_the_client_gets_no_mutation_twice(
 def test_a_mutation_confirmed_just_before_another_document_takes_the_name_is_not_called_applied(
     client: Client, document: Document, transport: Scripted, server_value: Any, status: str
 ) -> None:
-    later = new_document(memory_place(seed=1))
+    later = new_document(memory_environment(seed=1))
     document.mutate("put", {"key": "n", "value": server_value})
     handle = client.mutate("inc", {"key": "n"})
 
@@ -577,7 +577,7 @@ def test_a_copied_document_with_the_client_gets_the_unsent_mutations(document: D
     with pytest.raises(OutcomeUnknown):
         client.sync()
     who, group = identity(client)
-    copy = new_document(memory_place(seed=1))
+    copy = new_document(memory_environment(seed=1))
     copy.apply([Mutation(client=who, id=1, name="append", args=lost.args)], group=group)
     unsent = append(client, "unsent")
     transport.servers = (copy,)

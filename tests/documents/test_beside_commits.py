@@ -47,7 +47,7 @@ class HeldTasks(InlineTasks):
 
 def snapshots(document: stratalog.Document) -> list[int]:
     log = document.log
-    return [one.version for one in list_snapshots(log.environment.index, log.record.prefix)]
+    return [snapshot.version for snapshot in list_snapshots(log.environment.index, log.record.prefix)]
 
 
 def test_small_commits_continue_while_the_blob_store_is_unavailable_and_a_snapshot_is_due() -> None:

@@ -38,7 +38,7 @@ def find_chromium() -> str:
     return path
 
 
-def told_stories(folder: Path, node: str) -> list[str]:
+def passed_stories(folder: Path, node: str) -> list[str]:
     """Return the names of the stories in a folder."""
     return run([node, "stories.mjs"], cwd=folder).stdout.split()
 

@@ -49,12 +49,12 @@ class Attack(msgspec.Struct):
         async def hold_connection() -> None:
             while True:
                 with suppress(*FAILURES):
-                    await self._hold_one(request, drip, receive_bytes)
+                    await self._hold(request, drip, receive_bytes)
                 await asyncio.sleep(0.2)
 
         await asyncio.gather(*(hold_connection() for _ in range(count)))
 
-    async def _hold_one(self, request: bytes, drip: bytes, receive_bytes: int | None) -> None:
+    async def _hold(self, request: bytes, drip: bytes, receive_bytes: int | None) -> None:
         loop = asyncio.get_running_loop()
         with await open_socket(self.port, next(_sources), receive_bytes) as caller:
             await loop.sock_sendall(caller, request)

@@ -31,7 +31,7 @@ from tests.log.helpers import (
     lost_answer,
     lost_request,
     new_log,
-    new_place,
+    new_environment,
     scripted,
     unavailable,
 )
@@ -213,7 +213,7 @@ def test_an_entry_keeps_its_write_id_and_its_salt_under_the_next_leader() -> Non
 
 
 def test_processes_draw_different_ids_for_an_entry_that_was_prepared_before_their_fork() -> None:
-    environment, clock = new_place(), SystemClock()
+    environment, clock = new_environment(), SystemClock()
     earlier, pending = (prepare_entry(environment, "acme", [event()]) for _ in range(2))
     draw_ids(clock, [earlier])
     forks = [ids_drawn_in_a_fork(clock, pending) for _ in range(2)]

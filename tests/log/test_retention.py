@@ -28,7 +28,7 @@ from tests.log.helpers import (
     fill,
     lost_answer,
     new_log,
-    new_place,
+    new_environment,
     scripted,
     unavailable,
 )
@@ -321,7 +321,7 @@ def test_the_hash_of_a_floor_that_another_handle_raised_is_known() -> None:
 
 
 def test_a_commit_in_doubt_never_ends_as_unavailable() -> None:
-    environment = new_place(append_seconds_max=0.1)
+    environment = new_environment(append_seconds_max=0.1)
     write = Put(Item("p", "s", {}), Absent())
     scripted(environment).script = [lost_answer]
 

@@ -19,8 +19,8 @@ NUMBER = re.compile(r"(?<=_)[bd]\d+(?=_)")
 
 def rows() -> dict[str, str]:
     """The text of each number's row. A number is for example B1 or D3."""
-    found = re.findall(r"^\| ([BD]\d+(?:, B\d+)*) \| (.*)$", PAGE.read_text(), re.MULTILINE)
-    return {number: row for numbers, row in found for number in numbers.split(", ")}
+    matches = re.findall(r"^\| ([BD]\d+(?:, B\d+)*) \| (.*)$", PAGE.read_text(), re.MULTILINE)
+    return {number: row for numbers, row in matches for number in numbers.split(", ")}
 
 
 def numbered_tests() -> dict[str, list[str]]:
