@@ -65,7 +65,9 @@ class EventSource:
             self.counts["failed"] += 1
             return len(received)
         self.counts["reported"] += len(failed)
-        self._delete([message for message in received if message["MessageId"] not in failed and not self._is_duplicated()])
+        self._delete(
+            [message for message in received if message["MessageId"] not in failed and not self._is_duplicated()]
+        )
         return len(received)
 
     def _is_duplicated(self) -> bool:

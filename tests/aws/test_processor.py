@@ -26,8 +26,8 @@ from tests.aws.application import Held, container, event
 from tests.aws.event_source import EventSource
 from tests.aws.functions import Failed
 from tests.aws.gateway_events import http_event, socket_event
-from tests.client.helpers import memory_place
-from tests.cloud.sqs_service import Service, ToldClock, queue_on
+from tests.client.helpers import memory_environment
+from tests.cloud.sqs_service import ForwardingClock, Service, queue_on
 
 VISIBILITY_SECONDS = 30
 PLENTY = 900.0
@@ -37,9 +37,9 @@ class Works:
     """A processor on a store in memory, with a queue of the SQS service. The service runs on the test's clock."""
 
     def __init__(self, sqs: Service) -> None:
-        self.clock = ToldClock(sqs.time)
+        self.clock = ForwardingClock(sqs.time)
         self.queue = queue_on(sqs, self.clock)
-        inner = memory_place()
+        inner = memory_environment()
         self.store = Store(Environment(inner.index, inner.blobs, self.clock), self.queue)
         self.held = Held()
         self.container = container(self.held, self.store)

@@ -263,8 +263,15 @@ def test_a_role_may_delete_items_only_in_partitions_where_its_function_does(name
 
 def patterns(role: Role) -> set[str]:
     """Return the patterns of the partitions where a role may delete, or none if the role may delete everywhere."""
-    conditions = (condition.get("Condition") for condition in role.statements if "dynamodb:DeleteItem" in condition["Action"])
-    return {pattern for condition in conditions if condition for pattern in condition["ForAllValues:StringLike"][LEADING_KEYS]}
+    conditions = (
+        condition.get("Condition") for condition in role.statements if "dynamodb:DeleteItem" in condition["Action"]
+    )
+    return {
+        pattern
+        for condition in conditions
+        if condition
+        for pattern in condition["ForAllValues:StringLike"][LEADING_KEYS]
+    }
 
 
 def allowed(role: Role) -> set[str]:

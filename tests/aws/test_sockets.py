@@ -25,7 +25,7 @@ from stratalog.testing.clock import ManualClock
 from tests.aws.application import Held, app, container, event
 from tests.aws.deployed import ORGANISATION, Deployed
 from tests.aws.template import TOKENS
-from tests.client.helpers import memory_place
+from tests.client.helpers import memory_environment
 
 SECONDS_MAX = 60
 RECORDED = "DEKKqd8CoAMCEJQ="
@@ -102,7 +102,7 @@ def test_a_hello_after_the_end_of_its_connection_adds_no_listener(room: Room) ->
 
 
 def test_a_connection_is_closed_15_minutes_after_its_hello_and_gets_no_more_pokes() -> None:
-    environment, held = memory_place(), Held()
+    environment, held = memory_environment(), Held()
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     listeners.join("a", "acme", "plan", None)
     environment.clock.sleep(15 * 60 - 1)
@@ -223,7 +223,9 @@ def test_presence_is_sent_to_all_listeners_and_removed_on_disconnect(room: Room)
     room.hello("b")
     room.held.posted.clear()
     room.take("message", "a", type="presence", state={"cell": "C2"})
-    assert sorted(room.held.posted, key=lambda posted: posted[0]) == [(id, Here({"a": {"cell": "C2"}})) for id in ("a", "b")]
+    assert sorted(room.held.posted, key=lambda posted: posted[0]) == [
+        (id, Here({"a": {"cell": "C2"}})) for id in ("a", "b")
+    ]
     room.hello("c")
     assert room.held.posted[-1] == ("c", Here({"a": {"cell": "C2"}}))
     room.held.posted.clear()
@@ -238,7 +240,7 @@ def test_a_presence_state_above_the_size_limit_closes_the_connection(room: Room)
 
 
 def test_an_expired_listener_gets_no_poke_and_is_closed() -> None:
-    environment, held = memory_place(), Held()
+    environment, held = memory_environment(), Held()
     assert isinstance(environment.clock, ManualClock)
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     listeners.join("token", "acme", "plan", environment.clock.wall_ms() + 1000)
@@ -252,7 +254,7 @@ def test_an_expired_listener_gets_no_poke_and_is_closed() -> None:
 
 
 def test_a_failed_close_of_an_expired_listener_does_not_prevent_other_pokes() -> None:
-    environment, held = memory_place(), Held()
+    environment, held = memory_environment(), Held()
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     listeners.join("over", "acme", "plan", environment.clock.wall_ms())
     listeners.join("living", "acme", "plan", None)
@@ -265,7 +267,7 @@ def test_a_failed_close_of_an_expired_listener_does_not_prevent_other_pokes() ->
 
 
 def test_an_announcement_to_slow_connections_ends_after_its_time_limit() -> None:
-    environment, held = memory_place(), Held()
+    environment, held = memory_environment(), Held()
     held.on_post = lambda: environment.clock.sleep(ANNOUNCE_SECONDS_MAX + 1)
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     for number in range(100):
@@ -281,7 +283,7 @@ def kinds(deployed: Deployed) -> list[str]:
 
 
 def test_the_messages_and_closes_of_an_announcement_share_a_time_limit() -> None:
-    environment, held = memory_place(), Held()
+    environment, held = memory_environment(), Held()
     held.on_post = held.on_close = lambda: environment.clock.sleep(ANNOUNCE_SECONDS_MAX / 2)
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     for number in range(6):

@@ -138,11 +138,13 @@ def test_each_report_in_a_log_has_a_metric_and_an_alarm(reported: str, metric: s
     ]
     assert {resource["FilterPattern"] for resource in filters} == {f'"{reported}"'}
     assert {resource["LogGroupName"]["Ref"] for resource in filters} == logs
-    namespaces = {counted["MetricNamespace"]["Fn::Sub"] for resource in filters for counted in resource["MetricTransformations"]}
+    namespaces = {
+        counted["MetricNamespace"]["Fn::Sub"] for resource in filters for counted in resource["MetricTransformations"]
+    }
     alarms = [resource for resource in resources("AWS::CloudWatch::Alarm").values() if resource["MetricName"] == metric]
-    assert [(resource["Namespace"]["Fn::Sub"], resource["Threshold"], resource["Statistic"]) for resource in alarms] == [
-        (*namespaces, 0, "Sum")
-    ]
+    assert [
+        (resource["Namespace"]["Fn::Sub"], resource["Threshold"], resource["Statistic"]) for resource in alarms
+    ] == [(*namespaces, 0, "Sum")]
     assert "AlarmActions" in alarms[0]
 
 

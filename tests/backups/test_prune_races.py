@@ -23,7 +23,7 @@ from stratalog.ports.index import Delete
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
-from tests.maintenance.growing import SETTINGS, grow, told
+from tests.maintenance.growing import SETTINGS, contents_of, grow
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +135,7 @@ def test_a_restoration_whose_backup_is_pruned_meanwhile_succeeds_or_is_a_conflic
     for position in range(10**6):
         _, backups = old_backups()
         manifest = backups.repository().manifests()[0]
-        wanted = told(backups.view(manifest.id))
+        wanted = contents_of(backups.view(manifest.id))
 
         def prune(backups: Backups = backups) -> None:
             prune_backups(backups.repository(), 1)
@@ -152,7 +152,7 @@ def test_a_restoration_whose_backup_is_pruned_meanwhile_succeeds_or_is_a_conflic
             conflicts += 1
         else:
             assert report.failures == ()
-            assert told(target) == wanted
+            assert contents_of(target) == wanted
             successes += 1
         if blobs.left >= 0:
             break

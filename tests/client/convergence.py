@@ -138,7 +138,7 @@ def _schedule(chance: random.Random, session: Session) -> list[Step]:
     first, second = chance.sample(range(len(session.members)), 2)
     loser = chance.choice(session.members)
     for step in (
-        lambda met: session.reject_one(first, second),
+        lambda met: session.reject_mutation(first, second),
         lambda met: session.conflict(first, second),
         lambda met: loser.lose_an_answer(),
     ):

@@ -117,7 +117,7 @@ class Session:
         }
         member.mutate(kind, args[kind])
 
-    def reject_one(self, sure: int, late: int) -> None:
+    def reject_mutation(self, sure: int, late: int) -> None:
         """Have ``late`` make a mutation that is valid in its own state, but that the server rejects."""
         key = "clash"
         for who in (sure, late):

@@ -333,9 +333,9 @@ def test_a_document_with_large_values_works_on_a_bucket_and_its_garbage_is_colle
 
     later = ManualClock(SystemClock().wall_ms() + (OBSERVATION_SECONDS_MAX + GRACE_SECONDS + 60) * 1000)
     environment = Environment(index, blobs, later, settings)
-    found = collect_family(environment, document.log.record.owner)
-    assert (found.garbage, found.young) == ((orphan,), 0)
-    assert found.retained > 10
+    report = collect_family(environment, document.log.record.owner)
+    assert (report.garbage, report.young) == ((orphan,), 0)
+    assert report.retained > 10
     with pytest.raises(NotFound):
         blobs.get(orphan)
     assert verify(Store(environment, MemoryQueue(later)).document("acme", "plan")).version == document.version

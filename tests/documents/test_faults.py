@@ -94,7 +94,10 @@ def test_an_unexpected_exception_is_a_rejection_and_a_dead_letter_that_can_be_re
     assert outcome.status == "rejected"
     assert (letter.organisation, letter.document, letter.client, letter.mutation) == ("acme", "plan", "ann", 1)
     assert letter.reason == outcome.reason == f"{type(fault).__name__}: {fault}"
-    assert [outcome.status for outcome in [*redrive(store, letter.id), *redrive(store, letter.id)]] == ["applied", "seen"]
+    assert [outcome.status for outcome in [*redrive(store, letter.id), *redrive(store, letter.id)]] == [
+        "applied",
+        "seen",
+    ]
     assert document.get("done") == 1
     assert [letter.redriven_ms > 0 for letter in list_letters(store)] == [True]
 

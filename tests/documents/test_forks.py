@@ -338,7 +338,9 @@ def test_a_fork_makes_a_snapshot_of_its_own_after_its_parents_snapshot_is_delete
     else:
         for _ in range(4):
             fork.apply([inc()])
-    assert [snapshot.version for snapshot in list_snapshots(world.backend, fork.log.record.prefix)] == [31 if asked else 35]
+    assert [snapshot.version for snapshot in list_snapshots(world.backend, fork.log.record.prefix)] == [
+        31 if asked else 35
+    ]
 
 
 def test_a_replay_after_a_version_runs_the_mutations_of_later_versions() -> None:

@@ -157,7 +157,9 @@ def test_a_diff_equals_the_difference_of_two_dictionaries(
     ]
     for handle in (document, world.open()):
         differences = handle.diff(source, target)
-        assert [(change.key, change.before, change.after, change.was, change.is_now) for change in differences] == expected
+        assert [
+            (change.key, change.before, change.after, change.was, change.is_now) for change in differences
+        ] == expected
 
 
 def test_the_digest_depends_on_the_content_and_not_on_its_history() -> None:
@@ -242,7 +244,9 @@ def needed_chunks(document: Document) -> set[str]:
     for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix):
         roots = roots_of(snapshot)
         for root in (roots.content, roots.clients, roots.tombstones):
-            needed |= {f"{document.log.record.owner}/chunks/{address.hex()}" for address in addresses(document.chunks, root)}
+            needed |= {
+                f"{document.log.record.owner}/chunks/{address.hex()}" for address in addresses(document.chunks, root)
+            }
     return needed
 
 

@@ -121,7 +121,9 @@ def test_a_batch_whose_arguments_name_its_keys_reads_its_chunks_together(counted
     assert together == (alone[0], TOPMOST)
 
 
-def test_the_chunks_of_keys_that_the_arguments_do_not_name_are_read_together_after_the_run(counted: CountedDocument) -> None:
+def test_the_chunks_of_keys_that_the_arguments_do_not_name_are_read_together_after_the_run(
+    counted: CountedDocument,
+) -> None:
     alone, together = _gets(counted, "rename", 1), _gets(counted, "rename", 16)
     assert together == (alone[0], TOPMOST)
 

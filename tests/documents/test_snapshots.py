@@ -161,7 +161,7 @@ def forget_and_collect(world: World, document: Document, version: int) -> None:
     assert collect_family(world.environment, document.log.record.owner).garbage
 
 
-def refers_to_what_stands(world: World, owner: str) -> bool:
+def refers_to_present_data(world: World, owner: str) -> bool:
     """Return whether every blob that the family refers to exists."""
     marked = set[str]()
     Marking(world.environment, owner, marked.add, Reached(), set(), lambda: None).run()
@@ -186,7 +186,7 @@ def test_a_snapshot_without_a_base_is_not_stored_below_a_concurrently_raised_flo
     overwrite(document, 8)
     take_slow_snapshot(world, document, lambda: forget_and_collect(world, document, 8))
     assert snapshots(document) == [8]
-    assert refers_to_what_stands(world, document.log.record.owner)
+    assert refers_to_present_data(world, document.log.record.owner)
 
 
 def test_a_snapshot_of_a_fork_is_not_stored_below_a_concurrently_raised_floor() -> None:
@@ -198,7 +198,7 @@ def test_a_snapshot_of_a_fork_is_not_stored_below_a_concurrently_raised_floor() 
     overwrite(fork, 8)
     take_slow_snapshot(world, fork, lambda: forget_and_collect(world, fork, 8))
     assert snapshots(fork) == [8]
-    assert refers_to_what_stands(world, fork.log.record.owner)
+    assert refers_to_present_data(world, fork.log.record.owner)
 
 
 def test_a_snapshot_is_not_stored_in_a_log_that_was_deleted_meanwhile() -> None:

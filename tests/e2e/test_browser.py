@@ -12,7 +12,7 @@ import pytest
 
 from stratalog.server.app import create_app
 from stratalog.store import open_store
-from tests.e2e.serving import Storyteller, find_chromium, node_with, serving, passed_stories
+from tests.e2e.serving import Storyteller, find_chromium, node_with, passed_stories, serving
 
 HERE = Path(__file__).parent / "browser"
 EXAMPLES = Path(__file__).parents[2] / "examples"

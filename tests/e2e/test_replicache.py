@@ -14,7 +14,7 @@ import pytest
 from stratalog.server.app import create_app
 from stratalog.server.application import Application
 from stratalog.store import Store, open_store
-from tests.e2e.serving import node_with, tell, passed_stories
+from tests.e2e.serving import node_with, passed_stories, tell
 from tests.e2e.serving import serving as serving_at
 
 HERE = Path(__file__).parent / "replicache"

@@ -28,8 +28,8 @@ from tests.log.helpers import (
     clock_of,
     data,
     fill,
-    new_log,
     new_environment,
+    new_log,
     scripted,
 )
 

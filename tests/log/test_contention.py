@@ -36,8 +36,8 @@ from tests.log.helpers import (
     clock_of,
     event,
     fill,
-    new_log,
     new_environment,
+    new_log,
     scripted,
 )
 

@@ -21,7 +21,7 @@ from stratalog.limits import (
     WRITE_ID_BYTES_MAX,
 )
 from stratalog.log import Event, create_log
-from tests.log.helpers import ORGANISATION, event, new_log, new_environment
+from tests.log.helpers import ORGANISATION, event, new_environment, new_log
 
 
 def nested(depth: int) -> Any:

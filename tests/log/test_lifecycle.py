@@ -33,8 +33,8 @@ from tests.log.helpers import (
     fill,
     lost_answer,
     lost_request,
-    new_log,
     new_environment,
+    new_log,
     scripted,
     unavailable,
 )

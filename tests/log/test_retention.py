@@ -27,8 +27,8 @@ from tests.log.helpers import (
     data,
     fill,
     lost_answer,
-    new_log,
     new_environment,
+    new_log,
     scripted,
     unavailable,
 )

@@ -27,7 +27,7 @@ from tests.maintenance.full_store import full_store
 
 DOCUMENTS = ("plan", "draft")
 LOGS = (*DOCUMENTS, "second draft", "events", "grid")
-READ_WHOLE = {
+READ_ENTIRELY = {
     "name record",
     "name line",
     "record floor",
@@ -142,7 +142,7 @@ def test_a_value_of_another_type_or_range_raises_only_typed_errors_and_is_named_
                     errors = errors_of(store, item, {name: wrong})
                     untyped = [error for error in errors if not isinstance(error, StratalogError)]
                     assert not untyped, (kind, name, wrong)
-                    if kind in READ_WHOLE:
+                    if kind in READ_ENTIRELY:
                         assert item_key(item.partition, item.sort) in map(named_by, errors), (kind, name, wrong)
 
 

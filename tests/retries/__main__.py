@@ -63,9 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result = run(options.retries, options.seed)
     for name in KINDS:
         print(f"{name:<26} {result.honest[name]:>8,} honest {result.hostile[name]:>8,} hostile")
-    print(
-        f"{result.honest.total():,} honest retries and {result.hostile.total():,} hostile uses, {len(result.wrong)} wrong"
-    )
+    honest, hostile = result.honest.total(), result.hostile.total()
+    print(f"{honest:,} honest retries and {hostile:,} hostile uses, {len(result.wrong)} wrong")
     print("\n".join(result.wrong[:SHOWN_MAX]), end="\n" if result.wrong else "")
     return 1 if result.wrong else 0
 

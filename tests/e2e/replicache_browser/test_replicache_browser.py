@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from stratalog.server.app import create_app
 from stratalog.server.pages import HEADERS, POLICY
 from stratalog.store import Store, open_store
-from tests.e2e.serving import Storyteller, serving, passed_stories
+from tests.e2e.serving import Storyteller, passed_stories, serving
 from tests.e2e.test_browser import HERE as DRIVER
 from tests.e2e.test_replicache import HERE as CLIENT
 from tests.node import install, node_program
