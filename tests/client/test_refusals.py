@@ -368,12 +368,12 @@ def test_an_answered_mutation_that_no_pull_shows_is_sent_again(
 def test_only_the_mutation_that_is_too_large_for_the_server_is_rejected(
     client: Client, document: Document, transport: Scripted
 ) -> None:
-    def at_most_small(request: Push) -> Pushed:
+    def only_small(request: Push) -> Pushed:
         if any(mutation.args["item"] == "large" for mutation in request.mutations):
             raise LimitExceeded("the body is too large", limit=1)
         return InProcess.serve_push(transport, request)
 
-    transport.pushed = [at_most_small] * 20
+    transport.pushed = [only_small] * 20
     handles = [append(client, item) for item in (2, "large", 3, 4)]
     client.sync()
     assert [handle.status for handle in handles] == ["applied", "rejected", "applied", "applied"]

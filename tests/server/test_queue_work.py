@@ -108,8 +108,8 @@ def run(folder: Path, *arguments: str, code: int = 0) -> list[Any]:
 
 def test_a_worker_applies_the_queued_pushes_and_prints_its_counts(folder: Path) -> None:
     queue(folder, put("ada", 1), named("ada", 2, "nonsense"))
-    said = run(folder, "work", "--drain")
-    assert said[-1] == {"applied": 1, "messages": 1, "rejected": 1}
+    printed = run(folder, "work", "--drain")
+    assert printed[-1] == {"applied": 1, "messages": 1, "rejected": 1}
     assert content(folder) == {"k": 1}
 
 
@@ -177,20 +177,20 @@ def test_a_mutation_that_kills_every_worker_is_rejected_and_redriven_after_its_r
     redrive = ["dead-letters", "redrive", "--all", "--application", "queueapp:app"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert [one["outcome"]["status"] for one in run(folder, *redrive)] == ["applied"]
-        assert [one["outcome"]["status"] for one in run(folder, *redrive)] == ["seen"]
+        assert [line["outcome"]["status"] for line in run(folder, *redrive)] == ["applied"]
+        assert [line["outcome"]["status"] for line in run(folder, *redrive)] == ["seen"]
         edit = ["dead-letters", "redrive", letter["id"], "--args", '{"by": 2}', "--application", "queueapp:app"]
         for status in ("applied", "seen"):
             (edited,) = run(folder, *edit)
             assert (edited["letter"].startswith(f"{letter['id']}/"), edited["outcome"]["status"]) == (True, status)
-    assert [one["edited"] for one in run(folder, "dead-letters", "list")] == [False, True]
+    assert [line["edited"] for line in run(folder, "dead-letters", "list")] == [False, True]
     assert content(folder)["poison"] == "harmless"
 
 
 def test_a_redrive_of_an_unknown_letter_or_with_invalid_options_reports_an_error(folder: Path) -> None:
     assert run(folder, "dead-letters", "list") == []
-    (said,) = run(folder, "dead-letters", "redrive", "0000000000000007", code=1)
-    assert said["letter"] == "0000000000000007"
-    assert "dead letter not found" in said["error"]
+    (error,) = run(folder, "dead-letters", "redrive", "0000000000000007", code=1)
+    assert error["letter"] == "0000000000000007"
+    assert "dead letter not found" in error["error"]
     run(folder, "dead-letters", "redrive", code=2)
     run(folder, "dead-letters", "redrive", "--all", "--args", "{}", code=2)

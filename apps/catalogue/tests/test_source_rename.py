@@ -42,7 +42,7 @@ def filled(catalogue: Catalogue) -> Catalogue:
 
 def history_of(catalogue: Catalogue, source: str) -> dict[str, list[tuple[Any, ...]]]:
     """Return each record of a source with its versions. A rename must leave the versions unchanged."""
-    prefix, found = f"source/{source}/", {}
+    prefix, history = f"source/{source}/", {}
     for line in catalogue.records.list(prefix=prefix):
         versions = [
             (
@@ -53,8 +53,8 @@ def history_of(catalogue: Catalogue, source: str) -> dict[str, list[tuple[Any, .
             )
             for version in catalogue.records.versions(line.id)
         ]
-        found[line.id.removeprefix(prefix)] = versions
-    return found
+        history[line.id.removeprefix(prefix)] = versions
+    return history
 
 
 def letters_of(catalogue: Catalogue) -> list[tuple[str, bytes]]:

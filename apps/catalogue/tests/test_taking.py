@@ -127,7 +127,7 @@ def test_every_format_is_cut_into_records_however_its_bytes_arrive(
 ) -> None:
     source = Source(name="s", adapter="folder", location="", format=form, records="i" if form == "xml" else "")  # type: ignore[arg-type]
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
-    assert [found.id for found in split(source, pieces, "file") if isinstance(found, SplitRecord)] == ids
+    assert [record.id for record in split(source, pieces, "file") if isinstance(record, SplitRecord)] == ids
 
 
 @pytest.mark.parametrize(("form", "limit"), [("jsonl", "RECORD"), ("json", "DOCUMENT")])
@@ -136,9 +136,9 @@ def test_a_record_or_document_without_end_is_unreadable_beyond_a_limit(
 ) -> None:
     monkeypatch.setattr(record_splitter, f"CATALOGUE_{limit}_BYTES_MAX", 100)
     source = Source(name="s", adapter="folder", location="", format=form)
-    (found,) = split(source, itertools.repeat(b"x" * 30), "file")
-    assert isinstance(found, Unreadable)
-    assert "limit=100" in found.reason
+    (unreadable,) = split(source, itertools.repeat(b"x" * 30), "file")
+    assert isinstance(unreadable, Unreadable)
+    assert "limit=100" in unreadable.reason
 
 
 def test_xml_whose_document_type_has_declarations_becomes_a_dead_letter(catalogue: Catalogue) -> None:
@@ -155,9 +155,9 @@ def test_an_xml_bomb_is_refused_in_utf_16_and_in_utf_8_and_in_any_pieces(encodin
     text = BOMB.decode().removeprefix('<?xml version="1.0"?>').encode(encoding)
     for size in (1, 13, len(text)):
         pieces = (text[start : start + size] for start in range(0, len(text), size))
-        (found,) = split(source, pieces, "file")
-        assert isinstance(found, Unreadable)
-        assert "document type" in found.reason
+        (unreadable,) = split(source, pieces, "file")
+        assert isinstance(unreadable, Unreadable)
+        assert "document type" in unreadable.reason
 
 
 def test_bad_records_become_dead_letters_and_the_other_records_are_stored(catalogue: Catalogue) -> None:
@@ -176,9 +176,9 @@ def test_a_redrive_stores_the_record_of_a_letter_whose_cause_is_fixed(catalogue:
     catalogue.add("lines", format="jsonl", transformer="plain", id="isbn", complete=False)
     catalogue.write(b'{"id": 1, "title": "a"}\n', source="lines", name="a.jsonl")
     catalogue.poll()
-    assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [False]
+    assert [result.resolved for result in redrive(catalogue.store, "acme", catalogue.connect)] == [False]
     catalogue.add("lines", format="jsonl", transformer="plain", id="id", complete=False)
-    assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert [result.resolved for result in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
     assert catalogue.ids("source/lines/") == ["1"]
     assert list(catalogue.records.dead_letters()) == []
 
@@ -188,7 +188,7 @@ def test_a_file_that_could_not_be_read_is_read_again_by_a_redrive(catalogue: Cat
     catalogue.write(b'[{"id": 1}', source="books", name="a.json")
     assert catalogue.poll().taken.failed == 1
     catalogue.write(b'[{"id": 1}]', source="books", name="a.json")
-    assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert [result.resolved for result in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
     assert catalogue.ids("source/books/") == ["1"]
 
 
@@ -199,7 +199,7 @@ def test_a_source_unavailable_for_five_polls_becomes_a_dead_letter_that_a_redriv
     catalogue.add(location=str(catalogue.folder / "away"))
     assert [catalogue.poll().dead for _ in range(5)] == [False] * 4 + [True]
     (catalogue.folder / "away").mkdir()
-    assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert [result.resolved for result in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
     assert list(catalogue.records.dead_letters()) == []
 
 

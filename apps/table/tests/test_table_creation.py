@@ -19,7 +19,7 @@ from stratalog_table.locations import store_location
 from stratalog_table.table import table_handle
 from stratalog_table.table_creation import delete_unfinished, is_unfinished
 
-ONE_KEY = {"keys": [{"name": "id", "type": "long"}]}
+SINGLE_KEY = {"keys": [{"name": "id", "type": "long"}]}
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def left_by_an_earlier_version(store: Store, folder: Path) -> Table:
     table = table_handle(store, "acme", "events")
     table.register(DataFolder(folder.as_uri())).enter(is_owner=True)
     location = store_location(store, folder.as_uri())
-    wanted = {"schema": ONE_KEY, "partitions": [], "data": location, "retention_days": 36_501}
+    wanted = {"schema": SINGLE_KEY, "partitions": [], "data": location, "retention_days": 36_501}
     assert table.document.mutate("create_table", wanted).reason
     return table
 
@@ -160,13 +160,13 @@ def put_and_delete(document: Any) -> None:
 def create(document: Any) -> None:
     document.rules = RULES
     partitions = [{"id": "root", "region": [["0000000000000000", None]]}]
-    assert document.mutate("create_table", {"schema": ONE_KEY, "partitions": partitions}).reason is None
+    assert document.mutate("create_table", {"schema": SINGLE_KEY, "partitions": partitions}).reason is None
 
 
 def rejected_among_others(document: Any) -> None:
     put(document)
     document.rules = RULES
-    assert document.mutate("create_table", {"schema": ONE_KEY, "partitions": []}).reason
+    assert document.mutate("create_table", {"schema": SINGLE_KEY, "partitions": []}).reason
 
 
 @pytest.mark.parametrize("fill", [put, put_and_delete, create, rejected_among_others])
