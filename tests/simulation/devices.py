@@ -16,7 +16,7 @@ from stratalog.documents.commits import read_commit
 from stratalog.protocol import Mutation, Outcome
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Pull, Pulled, Push, Pushed, Rejection
 from stratalog.testing.checkers import Violation
-from tests.simulation.documents_truth import ReportedOutcome, Truth, check_reported
+from tests.simulation.documents_truth import Reported, Truth, check_reports
 
 __all__ = ["Device", "Sighting", "check_heirs", "check_owners"]
 
@@ -120,7 +120,7 @@ class Device:
         for origin, report in self.rejections:
             _check_rejection(report, truths[origin])
         for origin, truth in truths.items():
-            check_reported(
+            check_reports(
                 (_reported(report) for sent, report in self.outcomes if sent == origin and report.status in FINAL),
                 truth,
             )
@@ -227,8 +227,8 @@ def _last_ids(truth: Truth, version: int) -> dict[str, int]:
     return {mutation.client: mutation.id for commit in commits for mutation in commit.mutations}
 
 
-def _reported(outcome: Outcome) -> ReportedOutcome:
-    return ReportedOutcome(outcome.client, outcome.id, outcome.status, outcome.version, outcome.reason)
+def _reported(outcome: Outcome) -> Reported:
+    return Reported(outcome.client, outcome.id, outcome.status, outcome.version, outcome.reason)
 
 
 def _owner(device: str) -> str:

@@ -20,12 +20,12 @@ from stratalog.protocol import Draft, Mutators, Outcome
 from stratalog.testing.checkers import Violation, check_gapless
 from tests.simulation.clusters import Cluster
 
-__all__ = ["ReportedOutcome", "Truth", "check_answer", "check_merged", "check_projected", "check_reported"]
+__all__ = ["Reported", "Truth", "check_answer", "check_merged", "check_projected", "check_reports"]
 
 State = dict[str, bytes]
 
 
-class ReportedOutcome(msgspec.Struct, frozen=True, gc=False):
+class Reported(msgspec.Struct, frozen=True, gc=False):
     """A final answer that a client received."""
 
     client: str
@@ -166,7 +166,7 @@ def check_answer(outcome: Outcome, done: int, *, collecting: bool) -> None:
         raise Violation("answers", "an outcome contradicts an earlier outcome", outcome=outcome, acknowledged=done)
 
 
-def check_reported(reported: Iterable[ReportedOutcome], truth: Truth) -> None:
+def check_reports(reported: Iterable[Reported], truth: Truth) -> None:
     """Check that the log confirms each answer to a client: the version, the outcome and its reason."""
     for outcome in reported:
         version, recorded = truth.committed.get((outcome.client, outcome.id), (0, None))

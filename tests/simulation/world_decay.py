@@ -326,10 +326,8 @@ class DecayWorld:
 
     def _marked(self, owner: str) -> Iterator[str]:
         """Return the keys of needed blobs, from undamaged copies. Skip archives, which a process may rewrite."""
-        environment, marked = (
-            Environment(self.cluster.index, self.shadow, self.cluster.clock, self.settings),
-            set[str](),
-        )
+        environment = Environment(self.cluster.index, self.shadow, self.cluster.clock, self.settings)
+        marked = set[str]()
         Marking(environment, owner, marked.add, Reached(), set(), lambda: None).run()
         return (f"{owner}/{name}" for name in sorted(marked) if not name.startswith("archive/"))
 

@@ -29,14 +29,7 @@ from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns, choose, log_environment
 from tests.simulation.clusters import Cluster, Process
 from tests.simulation.documents_jobs import Fork, Job, group_of
-from tests.simulation.documents_truth import (
-    ReportedOutcome,
-    Truth,
-    check_answer,
-    check_merged,
-    check_projected,
-    check_reported,
-)
+from tests.simulation.documents_truth import Reported, Truth, check_answer, check_merged, check_projected, check_reports
 from tests.simulation.faulty import RULES, check_letters, faulty_rules
 from tests.simulation.hostile import reuse_number
 
@@ -107,7 +100,7 @@ class DocumentWorld:
         )
         self.jobs = [self._job(f"client-{position}", draw.randrange(8, 14)) for position in range(3)]
         self.forks = [Fork(f"fork-{position}", self._mutations(f"forker-{position}", 4)) for position in range(2)]
-        self.reported: list[ReportedOutcome] = []
+        self.reported: list[Reported] = []
         self.seen: dict[int, dict[str, Any]] = {}
         self.collecting = False
         self.left = Turns()
@@ -197,7 +190,7 @@ class DocumentWorld:
         document = self._quiet(self.open_honest(MAIN))
         truth = Truth(self.cluster, document.log.record.prefix, RULES.mutators)
         truth.check_order(group_of)
-        check_reported(self.reported, truth)
+        check_reports(self.reported, truth)
         check_letters(self.cluster, document.log.record.incarnation, truth)
         for version, values in self.seen.items():
             truth.check_state(version, values)
@@ -295,9 +288,7 @@ class DocumentWorld:
         self.scheduler.counts.bump(outcome.status)
         check_answer(outcome, done, collecting=self.collecting and job is self.jobs[-1])
         if outcome.status in ("applied", "rejected", "seen"):
-            self.reported.append(
-                ReportedOutcome(job.client, outcome.id, outcome.status, outcome.version, outcome.reason)
-            )
+            self.reported.append(Reported(job.client, outcome.id, outcome.status, outcome.version, outcome.reason))
             job.done = max(job.done, outcome.id)
         job.over = job.done == len(job.mutations) or outcome.status == "collected"
 

@@ -35,7 +35,7 @@ from stratalog.testing.history import History
 from stratalog.testing.scheduler import Actor, Crash, Scheduler
 from tests.simulation.actors import Turns, log_environment
 from tests.simulation.clusters import ActorTasks, Cluster, Process
-from tests.simulation.documents_truth import ReportedOutcome, check_answer, check_reported
+from tests.simulation.documents_truth import Reported, check_answer, check_reports
 from tests.simulation.documents_truth import Truth as DocumentTruth
 from tests.simulation.faulty import RULES
 from tests.simulation.interleaving import Interleaving
@@ -110,7 +110,7 @@ class ThreadWorld:
         )
         self.history = History(scheduler)
         self.answers: list[Answer] = []
-        self.outcomes: list[ReportedOutcome] = []
+        self.outcomes: list[Reported] = []
         self.forgotten: list[int] = []
         self.states: dict[int, dict[str, Any]] = {}
         self.done: Counter[str] = Counter()
@@ -241,9 +241,7 @@ class ThreadWorld:
             self.scheduler.counts.bump(outcome.status)
             check_answer(outcome, done, collecting=False)
             self.done[actor.name] = max(self.done[actor.name], outcome.id)
-            self.outcomes.append(
-                ReportedOutcome(actor.name, outcome.id, outcome.status, outcome.version, outcome.reason)
-            )
+            self.outcomes.append(Reported(actor.name, outcome.id, outcome.status, outcome.version, outcome.reason))
             if outcome.status != "seen":
                 handle.learn(outcome.version or 0, before + 1)
         if versions := [each.version for each in outcomes if each.version is not None and each.status != "seen"]:
@@ -292,7 +290,7 @@ class ThreadWorld:
         self._check_forgotten(document.log.floor())
         truth = DocumentTruth(self.cluster, self.prefix, RULES.mutators)
         truth.check_order(lambda client: "")
-        check_reported(self.outcomes, truth)
+        check_reports(self.outcomes, truth)
         for version, values in self.states.items():
             truth.check_state(version, values)
         try:
