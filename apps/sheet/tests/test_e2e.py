@@ -110,6 +110,8 @@ STORIES = [
     "theFactsOfTheNewestVersionAreNotShownForAnEarlierVersion",
     "anAddressWithoutASheetOrAVersionIsUnderstood",
     "theArrowKeysMoveTheSliderOverSeveralVersions",
+    "aCanvasAcceptsInputAfterAnInterruptedMountWithoutTheFocus",
+    "chartsHaveTheirTitlesAsNames",
     "theCellsAreLeftByKeyboardAndControlsHaveNames",
     "theTitleFieldKeepsTheFocusWhenAnotherUserRestores",
     "usersWithoutAPlaceInTheHeaderAreCounted",

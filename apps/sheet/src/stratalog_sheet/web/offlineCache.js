@@ -10,6 +10,8 @@ export class OfflineCache {
   #database;
   #release;
   #stored = "";
+  /** Whether the browser has stored the latest pending changes, as far as is known. */
+  isStored = true;
 
   /** Open the cache of a sheet under a tab lease. Throws if the browser cannot store data. */
   static async open(name) {
@@ -70,7 +72,7 @@ export class OfflineCache {
     this.#stored = latest;
     const key = { tabLease: this.tabLease, sequence: 0 };
     const { items = [], own = [] } = conflicts.stored ?? {};
-    await this.#database.write(({ pending, confirmed }) => {
+    const put = this.#database.write(({ pending, confirmed }) => {
       if (messages.length) pending.put({ ...key, version, messages, incarnation });
       else pending.delete([this.tabLease, 0]);
       // Store conflicts as pending data, so that the next tab takes this lease and shows the conflicts.
@@ -79,6 +81,14 @@ export class OfflineCache {
       if (own.length) confirmed.put({ ...key, version, own });
       else confirmed.delete([this.tabLease, 0]);
     });
+    try {
+      await put;
+      this.isStored ||= latest === this.#stored;
+    } catch (error) {
+      this.isStored = false;
+      this.#stored = null; // the next call stores the changes again
+      throw error;
+    }
   }
 
   /** Delete this tab's data, and the shared data unless another tab has pending changes or conflicts. */
