@@ -375,7 +375,7 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/web/rebase.js",
-                "  registries.corePluginRegistry.replace(\"borders\", Borders);\n",
+                '  registries.corePluginRegistry.replace("borders", Borders);\n',
                 """  class Formats extends registries.corePluginRegistry.get("conditional formatting") {
     mapToConditionalFormatInternal(sheetId, format) {
       return super.mapToConditionalFormatInternal(

@@ -107,7 +107,7 @@ export const layout = ({ url, story }) => ({
     assert.deepEqual(found, [false, false]);
   },
 
-  async chartsHaveTheirTitlesAsNames(browser) {
+  async chartsAndTheSwitchOfANarrowPageHaveNames(browser) {
     await make(url, story, { A1: "1", A2: "2" });
     const page = await person(browser, "Ada Lace");
     await open(page, url, story);
@@ -124,6 +124,8 @@ export const layout = ({ url, story }) => ({
     });
     await page.getByRole("figure", { name: "Bar chart “Sales” at C3" }).waitFor();
     await page.getByRole("figure", { name: "Bar chart at K3" }).waitFor();
+    await page.setViewportSize({ width: 640, height: 400 }); // a zoom of 200 percent
+    await page.getByRole("switch", { name: "Online" }).waitFor();
   },
 
   async theCellsAreLeftByKeyboardAndControlsHaveNames(browser) {

@@ -72,17 +72,16 @@ export class OfflineCache {
     this.#stored = latest;
     const key = { tabLease: this.tabLease, sequence: 0 };
     const { items = [], own = [] } = conflicts.stored ?? {};
-    const put = this.#database.write(({ pending, confirmed }) => {
-      if (messages.length) pending.put({ ...key, version, messages, incarnation });
-      else pending.delete([this.tabLease, 0]);
-      // Store conflicts as pending data, so that the next tab takes this lease and shows the conflicts.
-      if (items.length) pending.put({ ...key, sequence: 1, version, items, incarnation });
-      else pending.delete([this.tabLease, 1]);
-      if (own.length) confirmed.put({ ...key, version, own });
-      else confirmed.delete([this.tabLease, 0]);
-    });
     try {
-      await put;
+      await this.#database.write(({ pending, confirmed }) => {
+        if (messages.length) pending.put({ ...key, version, messages, incarnation });
+        else pending.delete([this.tabLease, 0]);
+        // Store conflicts as pending data, so that the next tab takes this lease and shows the conflicts.
+        if (items.length) pending.put({ ...key, sequence: 1, version, items, incarnation });
+        else pending.delete([this.tabLease, 1]);
+        if (own.length) confirmed.put({ ...key, version, own });
+        else confirmed.delete([this.tabLease, 0]);
+      });
       this.isStored ||= latest === this.#stored;
     } catch (error) {
       this.isStored = false;
