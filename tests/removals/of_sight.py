@@ -302,8 +302,8 @@ REMOVALS: tuple[Removal, ...] = (
             ),
             Edit(
                 "apps/sheet/src/stratalog_sheet/pool.py",
-                "            yield held[owner]\n",
-                "            held[owner] = self._lent[owner]\n            yield held[owner]\n",
+                "            self._take(owner, held)\n",
+                "            self._take(owner, held)\n            held[owner] = self._lent[owner]\n",
             ),
         ),
         ("apps/sheet/tests/test_engine.py::test_an_interrupt_during_the_loan_of_an_engine_leaves_the_engine_idle",),
