@@ -236,7 +236,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B1045",
-        (Edit(f"{WEB}/edit.js", 'error.code === "not-found" || !name', 'error.code === "not-found"'),),
+        (Edit(f"{WEB}/ending.js", 'error.code === "not-found" || !name', 'error.code === "not-found"'),),
         (story("anAddressWithoutASheetOrAVersionIsUnderstood"),),
     ),
     Removal(

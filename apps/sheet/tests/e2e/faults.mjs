@@ -114,7 +114,7 @@ export const faults = ({ url, story, two }) => ({
   async pendingChangesThatTheBrowserCouldNotStoreAreStoredAtTheNextCall(browser) {
     const page = await people.person(browser, "Ada Lace");
     await page.goto(`${url}/web/sheet/`);
-    const found = await page.evaluate(async (name) => {
+    const result = await page.evaluate(async (name) => {
       const { OfflineCache } = await import(`${location.origin}/web/sheet/offlineCache.js`);
       const cache = await OfflineCache.open(name);
       const store = () => cache.putPending(1, [{ nextRevisionId: "one" }], "", { changes: 0 });
@@ -128,6 +128,6 @@ export const faults = ({ url, story, two }) => ({
       await store();
       return [failure, wasStored, cache.isStored, (await cache.load()).pending?.messages.length];
     }, story);
-    assert.deepEqual(found, ["QuotaExceededError", false, true, 1]);
+    assert.deepEqual(result, ["QuotaExceededError", false, true, 1]);
   },
 });

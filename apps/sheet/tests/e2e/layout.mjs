@@ -93,18 +93,18 @@ export const layout = ({ url, story }) => ({
     const page = await person(browser, "Ada Lace");
     await open(page, url, story);
     await page.locator("#title").focus();
-    const found = await evaluate(page, async ([{ workbook }]) => {
+    const result = await evaluate(page, async ([{ workbook }]) => {
       const { Canvas } = await import(`${location.origin}/web/sheet/canvas.js`);
-      const place = document.getElementById("then");
-      const canvas = new Canvas(place);
+      const box = document.getElementById("then");
+      const canvas = new Canvas(box);
       canvas.mount(workbook.model);
-      while (!place.inert) await null;
+      while (!box.inert) await null;
       canvas.clear();
-      const isInert = place.inert;
+      const isInert = box.inert;
       await canvas.mount(workbook.model);
-      return [isInert, place.inert];
+      return [isInert, box.inert];
     });
-    assert.deepEqual(found, [false, false]);
+    assert.deepEqual(result, [false, false]);
   },
 
   async chartsAndTheSwitchOfANarrowPageHaveNames(browser) {
@@ -118,8 +118,8 @@ export const layout = ({ url, story }) => ({
         ["two", "", 10],
       ]) {
         const definition = { ...common, title: { text }, dataSets: [{ dataRange: "A1:A2" }] };
-        const place = { col, row: 2, offset: { x: 0, y: 0 }, size: { width: 300, height: 200 } };
-        workbook.model.dispatch("CREATE_CHART", { sheetId: "sheet1", chartId: id, figureId: id, ...place, definition });
+        const box = { col, row: 2, offset: { x: 0, y: 0 }, size: { width: 300, height: 200 } };
+        workbook.model.dispatch("CREATE_CHART", { sheetId: "sheet1", chartId: id, figureId: id, ...box, definition });
       }
     });
     await page.getByRole("figure", { name: "Bar chart “Sales” at C3" }).waitFor();

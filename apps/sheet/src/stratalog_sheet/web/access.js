@@ -41,8 +41,8 @@ function figureName({ dataset: { id } }, model) {
   if (!figure) return "A chart or a picture";
   const { type = "", title } = figure.tag === "chart" ? chartOf(model, id) : {};
   const kind = { chart: `${type[0]?.toUpperCase()}${type.slice(1)} chart`, image: "Picture" }[figure.tag] ?? "Figure";
-  const place = `at ${globalThis.o_spreadsheet.helpers.toXC(figure.col, figure.row)}`;
-  return [kind, title?.text && `“${title.text}”`, place].filter(Boolean).join(" ");
+  const corner = `at ${globalThis.o_spreadsheet.helpers.toXC(figure.col, figure.row)}`;
+  return [kind, title?.text && `“${title.text}”`, corner].filter(Boolean).join(" ");
 }
 
 const chartOf = ({ getters }, id) => getters.getChartDefinition(getters.getChartIdFromFigureId(id)) ?? {};
