@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from os import dup
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
@@ -253,6 +254,19 @@ def test_tcp_keepalive_is_set_to_detect_a_vanished_host_within_30_seconds() -> N
                 assert tcp.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
                 idle, interval, count = (tcp.getsockopt(socket.IPPROTO_TCP, name) for name in KEEPALIVE)
         assert idle + interval * count <= 30
+
+
+@pytest.mark.slow
+def test_a_server_starts_if_the_temporary_folder_has_a_long_path_with_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TemporaryDirectory() as folder:
+        long = Path(folder, "a folder" * 20)
+        long.mkdir()
+        for reached in (folder, long):
+            Path(reached).chmod(0o755)
+        monkeypatch.setattr("tempfile.tempdir", str(long))
+        with postgres_server(["-c fsync=off"]) as server, stratalog.open(server.url) as store:
+            assert store.create("acme", "plan").version == 0
+            assert [path.name.startswith("stratalog-") for path in long.iterdir()] == [True]
 
 
 def test_an_idle_connection_that_the_server_ended_is_replaced(store: PostgresStore, connection: Any) -> None:

@@ -213,4 +213,9 @@ REMOVALS: tuple[Removal, ...] = (
             "tests/test_struct_types.py::test_a_thread_that_decodes_a_struct_waits_until_another_thread_has_resolved_the_struct",
         ),
     ),
+    Removal(
+        "B2300",
+        (Edit("src/stratalog/testing/postgres_server.py", "make(dir=SOCKETS) as sockets", "make() as sockets"),),
+        ("tests/postgres/test_store.py::test_a_server_starts_if_the_temporary_folder_has_a_long_path_with_spaces",),
+    ),
 )
