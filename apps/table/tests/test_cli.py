@@ -315,6 +315,8 @@ def test_the_leftovers_of_an_unfinished_creation_are_deleted(run: Run, tmp_path:
         table = table_handle(store, "acme", "events")
         table.register(DataFolder((tmp_path / "store-lake/acme/events").as_uri())).enter(is_owner=True)
         store.create("acme", "plan").put("a", 1)
+        store.create("acme", "draft")
+    assert "no data folder shows" in run("delete", "acme/draft", "--yes", code=4)
     assert "whose creation had not finished" in run("delete", "acme/events", "--yes")
     assert not (tmp_path / "store-lake/acme/events").exists()
     run("create", "acme/events", "--key", "id:long")

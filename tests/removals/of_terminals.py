@@ -1,0 +1,40 @@
+"""Removals of fixes: what commands print on a terminal, signals, and types and deletions of tables."""
+
+from __future__ import annotations
+
+from tests.removals.removal import Edit, Removal
+
+__all__ = ["REMOVALS"]
+
+TABLE = "apps/table/src/stratalog_table"
+TESTS = "apps/table/tests"
+
+REMOVALS: tuple[Removal, ...] = (
+    Removal(
+        "B2250",
+        (Edit(f"{TABLE}/columns.py", "if 1 <= length < 2**31", "if 0 <= length < 2**31"),),
+        (
+            f"{TESTS}/test_columns.py::test_a_column_type_that_parquet_cannot_store_is_refused_at_ingest",
+            f"{TESTS}/test_columns.py::test_an_invalid_column_type_is_refused",
+        ),
+    ),
+    Removal(
+        "B2251",
+        (
+            Edit(
+                f"{TABLE}/arrow_types.py",
+                "        if not pc.all(pc.equal(cast.cast(pa.float64()), plain.cast(pa.float64()))).as_py():\n",
+                "        if False:\n",
+            ),
+        ),
+        (f"{TESTS}/test_key_types.py::test_a_key_that_is_no_value_of_its_columns_type_is_refused_and_not_converted",),
+    ),
+    Removal(
+        "B2252",
+        (Edit(f"{TABLE}/table_creation.py", "    if not document.version and not any(", "    if False and not any("),),
+        (
+            f"{TESTS}/test_table_creation.py::test_an_empty_document_without_an_entry_is_resumed_and_not_deleted",
+            f"{TESTS}/test_cli.py::test_the_leftovers_of_an_unfinished_creation_are_deleted",
+        ),
+    ),
+)
