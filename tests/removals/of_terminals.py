@@ -8,6 +8,7 @@ __all__ = ["REMOVALS"]
 
 TABLE = "apps/table/src/stratalog_table"
 TESTS = "apps/table/tests"
+TERMINALS = "tests/cli/test_terminals.py"
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
@@ -36,5 +37,18 @@ REMOVALS: tuple[Removal, ...] = (
             f"{TESTS}/test_table_creation.py::test_an_empty_document_without_an_entry_is_resumed_and_not_deleted",
             f"{TESTS}/test_cli.py::test_the_leftovers_of_an_unfinished_creation_are_deleted",
         ),
+    ),
+    Removal(
+        "B2253",
+        (Edit("src/stratalog/cli/output.py", "part.translate(_ESCAPES)", "part"),),
+        (
+            f"{TERMINALS}::test_control_characters_are_printed_as_escapes",
+            f"{TERMINALS}::test_an_error_is_one_line_although_its_argument_has_control_characters",
+        ),
+    ),
+    Removal(
+        "B2253",
+        (Edit("src/stratalog/cli/output.py", "    return line.translate(_ESCAPES)\n", "    return line\n"),),
+        (f"{TERMINALS}::test_control_characters_are_printed_as_escapes",),
     ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from stratalog.cli.naming import parse_arguments, split_name, version_of
-from stratalog.cli.output import confirm, dim, note, print_json, print_table, short
+from stratalog.cli.output import confirm, dim, note, print_json, print_line, print_table, short
 from stratalog.cli.program import CONFLICT, FAILED, Failed
 from stratalog.cli.session import Session, command
 from stratalog.documents import View
@@ -86,7 +86,7 @@ def show(session: Session, document: str, key: str | None, at: str | None, limit
     if session.json:
         shown = dict(_first(view.scan(prefix), limit or 0))
         return print_json({"name": document, "version": view.version, "content": shown})
-    click.echo(dim(f"{document} at version {view.version}"))
+    print_line(dim(f"{document} at version {view.version}"))
     return _show_rows(view.scan(prefix), ROWS_MAX if limit is None else limit)
 
 
@@ -99,7 +99,7 @@ def _show_value(session: Session, view: View, document: str, key: str) -> None:
     elif isinstance(value, dict) and value:
         print_table([[dim(field), short(item, 200)] for field, item in value.items()])
     else:
-        click.echo(short(value, 100_000))
+        print_line(short(value, 100_000))
 
 
 def _first(pairs: Iterator[tuple[str, Any]], limit: int) -> Iterator[tuple[str, Any]]:

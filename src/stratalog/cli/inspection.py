@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from stratalog.cli.output import note, print_json, print_table, progress, size_text
+from stratalog.cli.output import note, print_json, print_line, print_table, progress, size_text
 from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, MISSING, NOT_PROVABLE, Failed
 from stratalog.cli.session import Session
 from stratalog.errors import Invalid, NotFound, StratalogError, VersionForgotten
@@ -193,8 +193,8 @@ def _show_repaired(
         print_json({"repaired": repaired, "remaining": remaining, "dry_run": dry_run})
     else:
         for damage in repaired:
-            click.echo(f"{'would repair' if dry_run else 'repaired'} {damage.kind} {damage.key}")
-        click.echo(f"{'would repair' if dry_run else 'repaired'} {len(repaired)}, cannot repair {len(remaining)}")
+            print_line(f"{'would repair' if dry_run else 'repaired'} {damage.kind} {damage.key}")
+        print_line(f"{'would repair' if dry_run else 'repaired'} {len(repaired)}, cannot repair {len(remaining)}")
         if remaining:
             note("a backup may have the rest: stratalog restore BACKUPS --name ORGANISATION/NAME --as NEW-NAME")
 
@@ -206,7 +206,7 @@ def _show_damages(damages: Sequence[StoredDamage]) -> None:
         versions += f" to {damage.last}" if damage.last > damage.first else ""
         needed = f"; {damage.history}{versions} needs it" if damage.history else ""
         repair = "; repair can restore it" if damage.derivable else ""
-        click.echo(f"{click.style(damage.fault, fg='red')} {damage.kind} {damage.key}: {damage.reason}{needed}{repair}")
+        print_line(f"{click.style(damage.fault, fg='red')} {damage.kind} {damage.key}: {damage.reason}{needed}{repair}")
 
 
 def _counted(histories: Iterable[HistoryName], step: Callable[[int], None]) -> Iterator[HistoryName]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import click
 
-from stratalog.cli.output import counted, json_line, note
+from stratalog.cli.output import counted, json_line, note, print_line
 from stratalog.cli.plugins import OWN_PLUGINS, plugin_command, plugin_names
 from stratalog.cli.session import CommandGroup, Session, of_every_command
 from stratalog.errors import (
@@ -223,5 +223,5 @@ def _report(as_json: bool, exit_code: int, code: str, line: str, details: dict[s
         error = {"error": {"code": code, "message": message or line, "details": plain}}
         click.echo(json_line(error), err=True)
     else:
-        click.echo(f"{click.style('error:', fg='red', bold=True)} {line}", err=True)
+        print_line(f"{click.style('error:', fg='red', bold=True)} {line}", to_error=True)
     return exit_code

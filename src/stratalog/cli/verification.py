@@ -147,7 +147,7 @@ def checkpoint(
     signing = read_signing_key(read_text(key))
     text = _store_checkpoint(session, lines) if of_store else _checkpoint_of_history(session, names, records)
     signed = sign_note(text, signing)
-    session.answer({"note": signed, "key": str(signing.verifier)}, signed.removesuffix("\n"))
+    session.answer({"note": signed, "key": str(signing.verifier)}, *signed.removesuffix("\n").split("\n"))
 
 
 @command("checkpoint-key", example="stratalog checkpoint-key example.com/ledger signing.key")

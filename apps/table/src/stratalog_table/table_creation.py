@@ -103,6 +103,7 @@ def delete_unfinished(table: Table, urls: Iterable[str] = ()) -> None:
     if not is_unfinished(document):
         raise Conflict("the name is in use", organisation=document.organisation, log=document.name)
     registers = [table.register(DataFolder(url)) for url in sorted({*urls, *_named_folders(table)})]
+    known = {register: register.registration(table.incarnation) for register in registers}
     if not document.version and not any(register.is_entered(table.incarnation) for register in registers):
         raise Conflict(
             "the document is empty, and no data folder shows that a table's creation made it; "
@@ -110,8 +111,7 @@ def delete_unfinished(table: Table, urls: Iterable[str] = ()) -> None:
             organisation=document.organisation,
             log=document.name,
         )
-    for register in registers:
-        registration = register.registration(table.incarnation)
+    for register, registration in known.items():
         if registration is None or register.is_ours(registration):
             register.retire(table.incarnation)
     table.store.delete(document)
