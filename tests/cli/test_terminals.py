@@ -59,7 +59,7 @@ def test_control_characters_are_printed_as_escapes(command: tuple[str, ...], sto
 
 def test_an_error_is_one_line_although_its_argument_has_control_characters(store: None) -> None:
     for as_json in ((), ("--json",)):
-        result = CliRunner().invoke(main, ["show", f"acme/{HOSTILE}", "--at", HOSTILE, *as_json], color=True)
+        result = CliRunner().invoke(main, ["serve", "--host", HOSTILE, *as_json], color=True)
         assert result.exit_code == 2
         assert ERASE not in result.output
         assert result.output.count("\n") == 1

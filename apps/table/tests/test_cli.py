@@ -439,9 +439,13 @@ def test_data_files_that_cannot_be_reached_are_no_usage_error(run: Run, monkeypa
         ["delete", "acme/events", "--yes"],
         ["adopt", "acme/events", "--yes"],
         ["create", "acme/other", "--key", "id:long"],
-        ["delete", "acme/other", "--yes"],
     ):
         assert "cannot be reached" in run(*command, code=5)
-    monkeypatch.setattr(DataFolder, "is_vacant", away)
-    for command in (["adopt", "acme/events", "--yes"], ["create", "acme/third", "--key", "id:long"]):
+    for name in ("is_vacant", "read_bytes"):
+        monkeypatch.setattr(DataFolder, name, away)
+    for command in (
+        ["delete", "acme/other", "--yes"],
+        ["adopt", "acme/events", "--yes"],
+        ["create", "acme/third", "--key", "id:long"],
+    ):
         assert "cannot be reached" in run(*command, code=5)
