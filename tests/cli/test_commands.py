@@ -850,3 +850,10 @@ def test_the_error_of_a_missing_option_with_choices_is_one_line(run: Run) -> Non
     assert result.stderr.splitlines() == [
         "error: Missing option '--form'. Choose from: json, xml. See `stratalog pick --help`."
     ]
+
+
+@pytest.mark.parametrize("options", [(), ("--quick",), ("--json",)])
+def test_verify_says_that_an_empty_store_has_nothing_to_verify(options: tuple[str, ...], run: Run) -> None:
+    run("init")
+    result = run("verify", *options)
+    assert (result.stdout, result.stderr) == ("", "the store has no documents, logs or records\n")

@@ -27,12 +27,22 @@ from stratalog.maintenance.repair import RepairReport, RepairResults, repair_his
 from stratalog.maintenance.verification import HistoryName, is_deleted
 from stratalog.store import Store
 
-__all__ = ["VerificationResults", "inspect_histories", "reports_of", "show_repair", "shown_results", "title"]
+__all__ = [
+    "NO_HISTORIES",
+    "VerificationResults",
+    "inspect_histories",
+    "reports_of",
+    "show_repair",
+    "shown_results",
+    "title",
+]
 
 R = TypeVar("R")
 
 FAULTS = (CONTRADICTED, DAMAGED, FAILED)
 """The exit codes of the faults that a verification can find, worst first."""
+
+NO_HISTORIES = "the store has no documents, logs or records"
 
 LINE_START = b'{"history":'
 """The beginning of each `FinishedHistory` in JSON."""
@@ -111,7 +121,9 @@ def inspect_histories(
             results.add_damages(line.damages)
             if session.json and line.damages:
                 print_json(_plain_result(line.history, line.damages))
+        is_any = bool(finished)
         for history, report in reports_of(session, left, inspect_history, upto, results, of_store=of_store):
+            is_any = True
             results.add_damages(report.damages)
             if resume is not None:
                 _add_finished(resume, FinishedHistory(history, report.damages))
@@ -123,6 +135,8 @@ def inspect_histories(
         results.add_damages(around)
         if session.json and around:
             print_json({"name": "", "kind": "store", "verified": False, "damages": around})
+        if of_store and not is_any and not results.codes:
+            note(NO_HISTORIES)
 
 
 def reports_of(
