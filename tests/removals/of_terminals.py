@@ -59,12 +59,29 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B2255",
-        (Edit("src/stratalog/cli/inspection.py", "        if of_store and not is_any and not results.codes:\n", "        if False:\n"),),
+        (
+            Edit(
+                "src/stratalog/cli/inspection.py",
+                "        if of_store and not is_any and not results.codes:\n",
+                "        if False:\n",
+            ),
+        ),
         (EMPTY,),
     ),
     Removal(
         "B2255",
-        (Edit("src/stratalog/cli/verification.py", "        if of_store and not is_any and not results.codes:\n", "        if False:\n"),),
+        (
+            Edit(
+                "src/stratalog/cli/verification.py",
+                "        if of_store and not is_any and not results.codes:\n",
+                "        if False:\n",
+            ),
+        ),
         (EMPTY,),
+    ),
+    Removal(
+        "B2256",
+        (Edit("src/stratalog/log/names.py", 'DOCUMENT_OR_LOG = "document or log"', 'DOCUMENT_OR_LOG = "log"'),),
+        ("tests/cli/test_commands.py::test_a_command_on_documents_and_logs_names_both_if_it_finds_neither",),
     ),
 )

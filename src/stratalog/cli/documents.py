@@ -17,6 +17,7 @@ from stratalog.documents import View
 from stratalog.documents.document import DEFAULT_CLIENT
 from stratalog.errors import NotFound
 from stratalog.log.lifecycle import delete_log
+from stratalog.log.names import DOCUMENT_OR_LOG
 from stratalog.protocol.messages import Outcome
 
 __all__ = ["COMMANDS"]
@@ -40,7 +41,7 @@ def create(session: Session, document: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(session: Session, document: str, yes: bool) -> None:
     """Delete a document or log. Its forks keep the versions that they need."""
-    log = session.open().log(*split_name(document))
+    log = session.open().log(*split_name(document), noun=DOCUMENT_OR_LOG)
     if not yes:
         confirm(f"delete {document}, whose newest version is {log.head().version}?")
     delete_log(log)
