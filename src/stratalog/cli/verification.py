@@ -147,7 +147,10 @@ def checkpoint(
     signing = read_signing_key(read_text(key))
     text = _store_checkpoint(session, lines) if of_store else _checkpoint_of_history(session, names, records)
     signed = sign_note(text, signing)
-    session.answer({"note": signed, "key": str(signing.verifier)}, *signed.removesuffix("\n").split("\n"))
+    if session.json:
+        print_json({"note": signed, "key": str(signing.verifier)})
+    else:
+        click.echo(signed, nl=False)  # without escapes, since the signature is of these bytes
 
 
 @command("checkpoint-key", example="stratalog checkpoint-key example.com/ledger signing.key")
