@@ -850,3 +850,30 @@ def test_the_error_of_a_missing_option_with_choices_is_one_line(run: Run) -> Non
     assert result.stderr.splitlines() == [
         "error: Missing option '--form'. Choose from: json, xml. See `stratalog pick --help`."
     ]
+
+
+@pytest.mark.parametrize("options", [(), ("--quick",), ("--json",)])
+def test_verify_says_that_an_empty_store_has_nothing_to_verify(options: tuple[str, ...], run: Run) -> None:
+    run("init")
+    result = run("verify", *options)
+    assert (result.stdout, result.stderr) == ("", "the store has no documents, logs or records\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("delete", "NAME", "--yes"),
+        ("redact", "NAME", "--version", "1"),
+        ("verify", "NAME"),
+        ("verify", "NAME", "--quick"),
+        ("repair", "NAME"),
+        ("checkpoint", "NAME", "--key", "signing.key"),
+        ("restore", "backups", "--name", "NAME", "--store", "restored"),
+        ("restore", "backups", "--name", "NAME", "--version", "1", "--store", "restored"),
+    ],
+)
+def test_a_command_on_documents_and_logs_names_both_if_it_finds_neither(command: tuple[str, ...], budget: Run) -> None:
+    budget("checkpoint-key", "acme.example", "signing.key")
+    budget("backup", "backups")
+    arguments = ["acme/typo" if argument == "NAME" else argument for argument in command]
+    assert budget(*arguments, code=3).stderr == "error: document or log not found organisation='acme' log='typo'\n"

@@ -33,6 +33,7 @@ from tests.removals import (
     of_strangers,
     of_table_maintenance,
     of_tables,
+    of_terminals,
     of_verification,
     of_workbooks,
 )
@@ -53,6 +54,7 @@ _PARTS = (
     of_clients,
     of_queue,
     of_tables,
+    of_terminals,
     of_table_maintenance,
     of_sheets,
     of_sight,

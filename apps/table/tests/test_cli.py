@@ -315,6 +315,8 @@ def test_the_leftovers_of_an_unfinished_creation_are_deleted(run: Run, tmp_path:
         table = table_handle(store, "acme", "events")
         table.register(DataFolder((tmp_path / "store-lake/acme/events").as_uri())).enter(is_owner=True)
         store.create("acme", "plan").put("a", 1)
+        store.create("acme", "draft")
+    assert "no data folder shows" in run("delete", "acme/draft", "--yes", code=4)
     assert "whose creation had not finished" in run("delete", "acme/events", "--yes")
     assert not (tmp_path / "store-lake/acme/events").exists()
     run("create", "acme/events", "--key", "id:long")
@@ -439,9 +441,13 @@ def test_data_files_that_cannot_be_reached_are_no_usage_error(run: Run, monkeypa
         ["delete", "acme/events", "--yes"],
         ["adopt", "acme/events", "--yes"],
         ["create", "acme/other", "--key", "id:long"],
-        ["delete", "acme/other", "--yes"],
     ):
         assert "cannot be reached" in run(*command, code=5)
-    monkeypatch.setattr(DataFolder, "is_vacant", away)
-    for command in (["adopt", "acme/events", "--yes"], ["create", "acme/third", "--key", "id:long"]):
+    for name in ("is_vacant", "read_bytes"):
+        monkeypatch.setattr(DataFolder, name, away)
+    for command in (
+        ["delete", "acme/other", "--yes"],
+        ["adopt", "acme/events", "--yes"],
+        ["create", "acme/third", "--key", "id:long"],
+    ):
         assert "cannot be reached" in run(*command, code=5)

@@ -104,6 +104,7 @@ def test_types_that_differ_only_in_layout_are_the_same_column_type(kind: pa.Data
         pa.decimal128(10, -2),
         pa.month_day_nano_interval(),
         pa.list_(pa.struct([])),
+        pa.list_(pa.int8(), 0),
     ],
     ids=str,
 )
@@ -348,7 +349,17 @@ def test_the_number_names_and_nesting_of_columns_are_limited() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "text", '["list"]', '["struct",[["a"]]]', "[", "decimal128(39, 0)", "timestamp[h]"]
+    "text",
+    [
+        "",
+        "text",
+        '["list"]',
+        '["struct",[["a"]]]',
+        '["fixed_size_list","int8",0]',
+        "[",
+        "decimal128(39, 0)",
+        "timestamp[h]",
+    ],
 )
 def test_an_invalid_column_type_is_refused(text: str) -> None:
     with pytest.raises(Invalid):

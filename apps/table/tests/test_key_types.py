@@ -112,6 +112,8 @@ def test_keys_of_nanoseconds_are_exact(tmp_path: Path) -> None:
         ("timestamp[s]", pa.array([NOON])),
         ("double", pa.array([math.nan])),
         ("float", pa.array([0.1, None])),
+        ("float", pa.array([0.1])),
+        ("float", pa.array([1e300])),
         ("decimal(4,1)", pa.array([Decimal("1.55")])),
         ("decimal(4,1)", pa.array([Decimal("12345.5")])),
     ],

@@ -107,16 +107,26 @@ def test_the_leftovers_of_a_rejected_creation_can_be_deleted_or_resumed(store: S
         create_table(store, "acme", "events", LONG, data=folder.as_uri())
 
 
-@pytest.mark.parametrize(("owner", "step"), [(FolderRegister, "enter"), (Table, "commit")])
 def test_the_leftovers_of_a_killed_creation_can_be_deleted_or_resumed(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, step: str
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "lake"
-    table = killed(store, folder, monkeypatch, owner, step)
+    table = killed(store, folder, monkeypatch, Table, "commit")
     delete_unfinished(table, [folder.as_uri()])
     assert [*store.list("acme")] == []
     assert not folder.exists()
-    killed(store, folder, monkeypatch, owner, step)
+    killed(store, folder, monkeypatch, Table, "commit")
+    create_table(store, "acme", "events", LONG, data=folder.as_uri())
+
+
+def test_an_empty_document_without_an_entry_is_resumed_and_not_deleted(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "lake"
+    table = killed(store, folder, monkeypatch, FolderRegister, "enter")
+    with pytest.raises(Conflict, match="no data folder shows"):
+        delete_unfinished(table, [folder.as_uri()])
+    assert [listing.id for listing in store.list("acme")] == ["events"]
     create_table(store, "acme", "events", LONG, data=folder.as_uri())
 
 
@@ -144,7 +154,9 @@ def test_foreign_files_in_the_folder_are_not_deleted_as_leftovers(store: Store, 
     store.create("acme", "events")
     with pytest.raises(DataFolderTaken):
         create_table(store, "acme", "events", LONG, data=(tmp_path / "lake").as_uri())
-    delete_unfinished(table_handle(store, "acme", "events"), [(tmp_path / "lake").as_uri()])
+    table = table_handle(store, "acme", "events")
+    table.register(DataFolder((tmp_path / "lake").as_uri())).enter()
+    delete_unfinished(table, [(tmp_path / "lake").as_uri()])
     assert files_in(tmp_path / "lake") == ["thesis.txt"]
 
 

@@ -295,7 +295,7 @@ def diff(session: Session, source: str, id: str, before: int, after: int) -> Non
     organisation, name = split_name(source)
     difference = _module("queries").differences(session.open().records(organisation), name, id, before, after)
     texts = [f"{change.path}: {_side(change.before)} → {_side(change.after)}" for change in difference.changes]
-    session.answer(difference, "\n".join([*texts, *difference.lines]) or "the same")
+    session.answer(difference, *([*texts, *difference.lines] or ["the same"]))
 
 
 @command("migrate", example="stratalog catalogue migrate acme/miro vhs-miro")
