@@ -196,13 +196,14 @@ def commit_error(exc: apsw.Error, connection: apsw.Connection) -> StratalogError
     return OutcomeUnknown("the transaction's commit failed", reason=str(exc))
 
 
-def translated_error(exc: apsw.Error, connection: apsw.Connection | None = None, **details: str) -> StratalogError:
+def translated_error(exc: apsw.Error, connection: apsw.Connection | None = None, path: str = "") -> StratalogError:
     """Return Stratalog's error for an error of SQLite after which certainly nothing was written.
 
-    ``details`` become details of the error.
+    The error names ``path`` if it is given.
 
     Of all reasons for a lack of room, SQLite reports only ENOSPC as full, and not for the file that ends in ``-shm``.
     """
+    details = {"path": path} if path else {}
     no_room = isinstance(exc, apsw.FullError) or _code(exc) == apsw.SQLITE_IOERR_SHMSIZE
     if no_room or _write_errno(exc, connection) in NO_ROOM:
         return StorageFull("no disk space for the transaction", **details, reason=str(exc))

@@ -63,7 +63,7 @@ class ClientFile:
         with delay_forks():
             self._lock_file = None if path == MEMORY else _lock(os.path.realpath(path) + ".lock")
             try:
-                with _translated(path=path):
+                with _translated(path):
                     self._opened = _opened_path(path)
                     self._connection = _open(path, self._opened)
             except BaseException:
@@ -214,10 +214,10 @@ def _create_tables(connection: apsw.Connection) -> None:
 
 
 @contextmanager
-def _translated(**details: str) -> Iterator[None]:
+def _translated(path: str = "") -> Iterator[None]:
     try:
         yield
     except apsw.Error as exc:
-        raise translated_error(exc, **details) from exc
+        raise translated_error(exc, path=path) from exc
     except UnicodeDecodeError as exc:
         raise Corrupt("a text in the file is not UTF-8", reason=str(exc)) from exc
