@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import stratalog
+from stratalog.client.file import ClientFile
 from stratalog.errors import StorageFull, StratalogError, Unsupported
 from stratalog.limits import (
     ID_ESCAPED_BYTES_MAX,
@@ -135,6 +136,25 @@ REFUSED: dict[str, tuple[Callable[[stratalog.Store], object], type[StratalogErro
         [7, 1],
     ),
 }
+
+
+@pytest.mark.parametrize(("url", "advice"), [("", "`.`"), (":memory:", "`memory:`"), ("~", "`~`"), ("~/data", "`~`")])
+def test_a_url_that_would_make_a_folder_by_mistake_is_refused_with_advice(
+    url: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(stratalog.Invalid, match=advice):
+        stratalog.open(url)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_error_for_a_file_that_is_no_database_names_the_file(tmp_path: Path) -> None:
+    for path in (tmp_path / "index.sqlite", tmp_path / "ada.sqlite"):
+        path.write_text("no database")
+    with pytest.raises(stratalog.Corrupt, match=r"index\.sqlite"):
+        stratalog.open(tmp_path)
+    with pytest.raises(stratalog.Corrupt, match=r"ada\.sqlite"):
+        ClientFile(tmp_path / "ada.sqlite")
 
 
 @pytest.mark.parametrize("url", [None, 7, 1.5, True, b"data", []])

@@ -37,6 +37,17 @@ def test_a_mutation_is_visible_immediately(client: Client) -> None:
     assert (handle.status, handle.settled) == ("pending", False)
 
 
+def test_a_closed_client_can_be_printed(client: Client) -> None:
+    assert repr(client).startswith("<Client ")
+    client.close()
+    assert repr(client) == "<Client closed>"
+
+
+def test_an_undo_of_something_else_than_a_mutation_is_refused(client: Client) -> None:
+    with pytest.raises(TypeError, match="mutation must be of type PendingMutation, not str"):
+        client.undo("put")  # type: ignore[arg-type]
+
+
 def test_a_client_reads_like_a_mapping(client: Client) -> None:
     assert (bool(client), len(client), list(client)) == (True, 0, [])
     client.mutate("put", {"key": "cells/A1", "value": 7})
