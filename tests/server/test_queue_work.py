@@ -140,7 +140,7 @@ def test_a_worker_finishes_its_current_message_after_sigterm(folder: Path) -> No
 def test_the_heartbeats_of_a_worker_hide_the_message_whose_mutation_runs(folder: Path) -> None:
     (folder / "hold").touch()
     queue(folder, named("ada", 1, "slow"))
-    with worker(folder) as process, closing(sqlite3.connect(folder / "data/index.sqlite")) as database:
+    with worker(folder), closing(sqlite3.connect(folder / "data/index.sqlite")) as database:
 
         def hidden_until() -> int:
             return int(database.execute("SELECT visible_ms FROM message_groups").fetchone()[0])
