@@ -208,9 +208,16 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B1104",
-        (Edit("src/stratalog/struct_types.py", "        with _lock:\n", "        if True:\n"),),
+        (Edit("src/stratalog/struct_types.py", "delay_forks(), _types.lock:", "delay_forks():"),),
         (
             "tests/test_struct_types.py::test_a_thread_that_decodes_a_struct_waits_until_another_thread_has_resolved_the_struct",
+        ),
+    ),
+    Removal(
+        "B2050",
+        (Edit("src/stratalog/struct_types.py", "delay_forks(), _types.lock:", "_types.lock:"),),
+        (
+            "tests/test_struct_types.py::test_a_fork_waits_for_an_evaluation_only_for_a_time_and_its_child_decodes_no_struct",
         ),
     ),
 )
