@@ -47,7 +47,7 @@ NO_HANDLES = {
     "apps/sheet/src/stratalog_sheet/pool.py": "the pool starts empty in a child",
     "apps/sheet/src/stratalog_sheet/failed_versions.py": "part of a pool, which starts empty in a child",
     "apps/sheet/src/stratalog_sheet/warm_sheets.py": "part of a server, which does not fork",
-    "src/stratalog/struct_types.py": "a fork takes the lock, and the child releases it",
+    "src/stratalog/struct_types.py": "the types of a process; a child begins with a new lock",
     "src/stratalog/group_commit.py": "a queue in which only threads of the parent wait",
     "src/stratalog/process_fork.py": "the locks of the threads, for which a fork waits; a child begins with new ones",
 }
