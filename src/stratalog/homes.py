@@ -224,7 +224,7 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
     check_path(str(folder / INDEX_FILE))
     make_folder(folder)
-    database = SqliteDatabase(folder / INDEX_FILE, clock)
+    database = SqliteDatabase(folder / INDEX_FILE, clock, allow_read_only=not create)
     with _closed_on_error(database):
         # Make the folder of the blobs last. The sync of its name also makes the names of the other files durable.
         blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))

@@ -13,6 +13,7 @@ from tests.removals import (
     of_copies,
     of_damage,
     of_documents,
+    of_durability,
     of_edges,
     of_embedding,
     of_feeds,
@@ -77,5 +78,6 @@ _PARTS = (
     of_newcomers,
     of_pages,
     of_replicas,
+    of_durability,
 )
 REMOVALS: tuple[Removal, ...] = tuple(removal for part in _PARTS for removal in part.REMOVALS)
