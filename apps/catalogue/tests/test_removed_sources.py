@@ -226,14 +226,10 @@ def test_a_poll_that_breaks_off_after_a_rename_moves_its_records_and_counts_no_f
     write(catalogue, "a")
     write(catalogue, "b", day=2)
 
-    def rename() -> None:
-        rename_source(catalogue.records, "books", "volumes")
-
-    def read(count: int) -> None:
-        if not catalogue.records.stat("catalogue/source/books").deleted:
-            rename()
-        elif catalogue.ids("source/books/"):
+    def read(_: int) -> None:
+        if catalogue.records.stat("catalogue/source/books").deleted:
             raise ValueError("the source sends nonsense")
+        rename_source(catalogue.records, "books", "volumes")
 
     clock = catalogue.store.environment.clock
     ended = poll_source(catalogue.records, source, catalogue.connect, clock, read)
