@@ -679,6 +679,15 @@ def test_a_write_id_of_a_record_identifies_a_single_write(budget: Run) -> None:
     assert budget("records", "get", "acme/report").stdout == "one\n"
 
 
+def test_an_undeletion_of_a_record_that_is_not_deleted_says_so(budget: Run) -> None:
+    budget("records", "put", "acme/report", "-", typed="one\n")
+    assert "not deleted" in budget("records", "undelete", "acme/report").stdout
+    budget("records", "delete", "acme/report")
+    for _ in range(2):
+        assert "restored" in budget("records", "undelete", "acme/report", "--write-id", "u").stdout
+    assert "not deleted" in budget("records", "undelete", "acme/report").stdout
+
+
 def test_mutate_refuses_a_reserved_client_name(budget: Run) -> None:
     refused = budget("mutate", "acme/budget", "put", "key=a", "value=1", "--client", "replay/x/1", "--json", code=2)
     assert "reserved-name" in refused.stderr

@@ -162,7 +162,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B232",
-        (Edit(f"{SOURCES}ingest.py", "if allow_deletions or not _is_too_much(", "if True or not _is_too_much("),),
+        (Edit(f"{SOURCES}deletions.py", "if allow_deletions or not _is_too_much(", "if True or not _is_too_much("),),
         (
             f"{TESTS}test_deletions.py::test_a_state_that_lacks_too_many_records_deletes_none_until_deletions_are_allowed",
         ),

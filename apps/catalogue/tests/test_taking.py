@@ -262,3 +262,32 @@ def test_a_store_that_cannot_be_reached_ends_the_poll_and_moves_no_checkpoint(tm
     with pytest.raises(NotFound):
         catalogue.records.get("catalogue/checkpoint/debian")
     assert catalogue.poll().taken.new == 1
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "rfc822"])
+@pytest.mark.parametrize("complete", [False, True])
+def test_records_of_one_file_that_share_an_id_and_differ_are_counted(
+    catalogue: Catalogue, form: str, complete: bool
+) -> None:
+    texts = {
+        "json": '[{"id": 1, "t": "a"}, {"id": 1, "t": "a"}, {"id": 1, "t": "b"}, {"id": 2, "t": "a"}]',
+        "csv": "id,t\n1,a\n1,a\n1,b\n2,a\n",
+        "rfc822": "id: 1\nt: a\n\nid: 1\nt: a\n\nid: 1\nt: b\n\nid: 2\nt: a\n",
+    }
+    catalogue.add(format=form, transformer="plain", id="id", complete=complete)
+    catalogue.write(texts[form])
+    taken = catalogue.poll().taken
+    assert (taken.read, taken.new, taken.same, taken.conflicting) == (4, 2, 2, 1)
+
+
+def test_the_records_before_an_error_of_their_step_are_stored(catalogue: Catalogue) -> None:
+    source = catalogue.add(format="json", transformer="plain", id="id", complete=False)
+
+    def read() -> Iterator[SplitRecord]:
+        yield SplitRecord(id="a", body=b"{}")
+        yield SplitRecord(id="b", body=b"{}")
+        raise Unavailable("the source ends the connection")
+
+    with pytest.raises(Unavailable):
+        take(catalogue.records, source, Step(read(), {}, 1, is_complete=True))
+    assert catalogue.ids("source/debian/") == ["a", "b"]

@@ -113,7 +113,7 @@ def test_a_new_version_of_a_transformer_makes_its_works_anew(
         made = transformers.debian_package(given)
         return msgspec.structs.replace(made, title=made.title.upper())
 
-    changed = {**transformers.TRANSFORMERS, "debian-package": Transformer("debian-package/2", shout)}
+    changed = {**transformers.TRANSFORMERS, "debian-package": Transformer("debian-package/3", shout)}
     monkeypatch.setattr(transformers, "TRANSFORMERS", changed)
     assert catalogue.scan().made == 20
     assert read_work(catalogue.records, "debian", "p000/amd64").title == "P000: THE P000 PROGRAM"
@@ -357,3 +357,25 @@ def test_a_dependency_without_a_space_before_its_version_is_named_without_the_ve
     body = b"Package: a\nDepends: libc6(>=2.36), b[amd64] | c<!nocheck>, d:any (= 1)\n"
     work = transformers.debian_package(Given("debian", "a", "rfc822", body, len(body)))
     assert [relation.target for relation in work.relations] == ["libc6", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("name", ["debian-package", "debian-source"])
+def test_a_scan_repairs_the_relations_that_the_first_version_of_a_debian_transformer_made(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    catalogue.add(transformer=name, id="Package")
+    catalogue.write("Package: a\nDepends: libc6(>=2.36)\nBuild-Depends: libc6(>=2.36)\n")
+    catalogue.poll()
+    now = transformers.TRANSFORMERS[name]
+
+    def first(given: Given) -> Work:
+        made = now.make(given)
+        wrong = tuple(msgspec.structs.replace(relation, target="libc6(>=2.36)") for relation in made.relations)
+        return msgspec.structs.replace(made, relations=wrong)
+
+    with monkeypatch.context() as before:
+        old = {**transformers.TRANSFORMERS, name: Transformer(f"{name}/1", first)}
+        before.setattr(transformers, "TRANSFORMERS", old)
+        assert catalogue.scan().made == 1
+    assert catalogue.scan().made == 1
+    assert [relation.target for relation in read_work(catalogue.records, "debian", "a").relations] == ["libc6"]

@@ -155,7 +155,7 @@ def poll(
     if every is not None and dry_run:
         raise click.UsageError("--dry-run polls each source once; it cannot be combined with --every")
     if every is None:
-        works = not no_works and not dry_run
+        works = not (no_works or dry_run)
         if not _poll_once(session, store, organisation, sources, False, works, allow_deletions, dry_run):
             raise Failed(FAILED)
         return
@@ -364,9 +364,10 @@ def _module(name: str) -> Any:
 
 
 def _ingest_line(source: str, counts: Any) -> str:
-    parts = f"{counts.new:,} new, {counts.same:,} unchanged, {counts.deleted:,} deleted, {counts.failed:,} failed"
-    withheld = f", {counts.withheld:,} deletions withheld" if counts.withheld else ""
-    return f"{source}: {counts.read:,} read, {parts}{withheld}"
+    line = f"{counts.new:,} new, {counts.same:,} unchanged, {counts.deleted:,} deleted, {counts.failed:,} failed"
+    line += f", {counts.withheld:,} deletions withheld" if counts.withheld else ""
+    line += f"; {counts.conflicting:,} not stored: another record has the id and time" if counts.conflicting else ""
+    return f"{source}: {counts.read:,} read, {line}"
 
 
 def _scanned(done: Any) -> dict[str, int]:
