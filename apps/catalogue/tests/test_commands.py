@@ -309,5 +309,5 @@ def test_a_command_on_an_unknown_dead_letter_says_that_it_is_not_found(shell: Sh
 
 def test_a_poll_says_that_a_record_was_not_stored_because_another_has_its_id(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "in" / "Packages").write_text("\n".join(PACKAGE.format(name="bash", version=n) for n in "12"))
-    assert "1 not stored: another record has the id and time" in shell("poll", "acme", "--no-works")
-    assert "not stored" not in shell("poll", "acme", "--no-works")
+    assert "1 not stored: another record has the id and time" in shell.text("poll", "acme", "--no-works")
+    assert "not stored" not in shell.text("poll", "acme", "--no-works")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from apps.catalogue.tests.helpers import DAY_NS, PACKAGE, START_NS, Catalogue
 from stratalog import NotFound, Unavailable
 from stratalog.testing.clock import ManualClock
 from stratalog_catalogue import record_splitter
-from stratalog_catalogue.folder import poll_folder
+from stratalog_catalogue.folder import Step, poll_folder
+from stratalog_catalogue.ingest import take
 from stratalog_catalogue.names import source_id, stored_id, work_id
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, split, time_ms_of
 from stratalog_catalogue.redrive import redrive
