@@ -875,26 +875,22 @@ REMOVALS: tuple[Removal, ...] = (
                 "    is_late = newest is not None and not newest.deleted and (",
             ),
         ),
-        (
-            f"{TESTS}test_removed_sources.py::test_a_late_version_does_not_bring_back_a_record_that_the_renamed_source_has_deleted",
-        ),
+        (f"{REMOVED}::test_a_late_version_does_not_bring_back_a_record_that_the_renamed_source_has_deleted",),
     ),
     Removal(
         "B2150",
-        (Edit(f"{SOURCES}source_rename.py", "version.deleted and version.version > since:", "version.deleted:"),),
-        (f"{TESTS}test_removed_sources.py::test_a_late_record_stays_if_a_later_source_of_its_name_was_removed",),
+        (Edit(f"{SOURCES}source_rename.py", "not names or None in names:", "not names:"),),
+        (f"{REMOVED}::test_a_late_record_stays_if_a_later_source_of_its_name_was_removed",),
     ),
     Removal(
         "B2150",
         (Edit(f"{SOURCES}source_rename.py", "    other = names[0]\n", "    other = names[-1]\n"),),
-        (f"{TESTS}test_removed_sources.py::test_a_late_record_goes_to_the_source_that_its_poll_has_read",),
+        (f"{REMOVED}::test_a_late_record_goes_to_the_source_that_its_poll_has_read",),
     ),
     Removal(
         "B2151",
         (Edit(f"{SOURCES}polls.py", "    if ended is not None and settings is not None:\n", "    if False:\n"),),
-        (
-            f"{TESTS}test_removed_sources.py::test_a_poll_that_breaks_off_after_a_rename_moves_its_records_and_counts_no_failure",
-        ),
+        (f"{REMOVED}::test_a_poll_that_breaks_off_after_a_rename_moves_its_records_and_counts_no_failure",),
     ),
     Removal(
         "B2152",

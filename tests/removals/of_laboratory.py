@@ -217,6 +217,8 @@ REMOVALS: tuple[Removal, ...] = (
         "B2300",
         (Edit("src/stratalog/testing/postgres_server.py", "make(dir=SOCKETS) as sockets", "make() as sockets"),),
         ("tests/postgres/test_store.py::test_a_server_starts_if_the_temporary_folder_has_a_long_path_with_spaces",),
+    ),
+    Removal(
         "B2050",
         (Edit("src/stratalog/struct_types.py", "delay_forks(), _types.lock:", "_types.lock:"),),
         (
