@@ -86,7 +86,24 @@ REPEATABLE = frozenset({"40001", "40P01"})
 READ_ONLY = "25006"
 DISK_FULL = "53100"
 DAMAGED = frozenset({"XX001", "XX002"})
-NO_TABLES = frozenset({"42P01", "3F000"})
+# What to do after an error of the server, by its SQLSTATE. PostgreSQL hides the tables of a schema from a role without
+# USAGE on the schema, as if they did not exist.
+NO_TABLES = (
+    "the role finds no tables of the store; create them with `stratalog init`, or grant the role USAGE on the schema"
+)
+NO_WRITES = (
+    "the database accepts no writes; promote the standby, name another host in the URL, or turn off "
+    "default_transaction_read_only for the role"
+)
+ADVICE = {
+    "42501": "the role lacks a right; grant it the rights on the schema and its tables that the guide to PostgreSQL names",
+    "42P01": NO_TABLES,
+    "3F000": NO_TABLES,
+    READ_ONLY: NO_WRITES,
+}
+READ_ONLY_HOST = "session is read-only"
+"""libpq's reason why it did not accept a host as `target_session_attrs=read-write`."""
+
 CONNECTING = re.compile(r"^connection [^:]*: connection to server .*? failed: ")
 
 Result = TypeVar("Result")
@@ -137,7 +154,8 @@ class PostgresConnections:
             connection = Connection.connect(self._conninfo, autocommit=True)
             self._set_up(connection)
         except psycopg.Error as exc:
-            raise Unavailable("the database cannot be reached", reason=_reason(exc)) from exc
+            text = NO_WRITES if READ_ONLY_HOST in str(exc) else "the database cannot be reached"
+            raise Unavailable(text, reason=_reason(exc)) from exc
         return connection
 
     def read(self, statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -361,9 +379,7 @@ def error_of(error: psycopg.Error, *, sent: bool = False) -> StratalogError:
         return StorageFull("the database has no room", reason=reason)
     if state in DAMAGED:
         return Corrupt("the database is damaged", reason=reason)
-    if state in NO_TABLES:
-        return Unavailable("the database has no store; create it with `stratalog init`", reason=reason)
-    return Unavailable("the database could not execute a request", reason=reason)
+    return Unavailable(ADVICE.get(state, "the database could not execute a request"), reason=reason)
 
 
 def _reason(error: Exception) -> str:

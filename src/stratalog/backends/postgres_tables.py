@@ -40,6 +40,7 @@ CREATE TABLE store_format(version integer NOT NULL);
 """
 
 OTHER_PROGRAM = "the schema has tables of another program; name another schema in the URL of the store"
+NOT_CREATED = "the role may not create the store; run `stratalog init` with a role that may create schemas and tables"
 EXISTS = (
     "SELECT to_regclass(format('%%I.store_format', %s::text)) IS NOT NULL, to_regnamespace(quote_ident(%s)) IS NOT NULL"
 )
@@ -62,19 +63,25 @@ def create_tables(connections: PostgresConnections, schema: str) -> list[str]:
             if has_tables:
                 _check_format(connection)
                 return []
-            made = []
-            if not has_schema:
-                connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-                made.append(f"schema {schema}")
-            connection.execute(SCHEMA)
-            connection.execute("INSERT INTO store_format VALUES (%s)", (FORMAT,))
-            return [*made, f"tables in schema {schema}"]
+            return _create(connection, schema, has_schema)
     except (psycopg.errors.DuplicateTable, psycopg.errors.DuplicateObject) as exc:
         raise Invalid(OTHER_PROGRAM, schema=schema, reason=exc.diag.message_primary) from exc
     except psycopg.Error as exc:
         raise error_of(exc) from exc
     finally:
         connection.close()
+
+
+def _create(connection: Connection, schema: str, has_schema: bool) -> list[str]:
+    made = [] if has_schema else [f"schema {schema}"]
+    try:
+        if not has_schema:
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+        connection.execute(SCHEMA)
+    except psycopg.errors.InsufficientPrivilege as exc:
+        raise Unavailable(NOT_CREATED, schema=schema, reason=exc.diag.message_primary) from exc
+    connection.execute("INSERT INTO store_format VALUES (%s)", (FORMAT,))
+    return [*made, f"tables in schema {schema}"]
 
 
 def require_tables(connections: PostgresConnections, schema: str) -> None:
