@@ -124,7 +124,7 @@ def rewritten(store: Store) -> None:
     Only this process uses the second version. Worker processes use the first version.
     """
     before = transformers.TRANSFORMERS
-    second = transformers.Transformer("debian-package/2", lambda given: renamed(before["debian-package"].make(given)))
+    second = transformers.Transformer("debian-package/3", lambda given: renamed(before["debian-package"].make(given)))
     transformers.TRANSFORMERS = {**before, "debian-package": second}
     try:
         if reconcile(store, "bench", everything=True).same:

@@ -17,9 +17,9 @@ INSTALL = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=erro
 def node_program() -> str:
     """Return the path of Node. Install Node if no suitable Node exists."""
     npm = _npm()
-    found = npm[0] if len(npm) > 1 else shutil.which("node")
-    assert found is not None
-    return found
+    program = npm[0] if len(npm) > 1 else shutil.which("node")
+    assert program is not None
+    return program
 
 
 def install(folder: Path) -> None:

@@ -123,14 +123,14 @@ def snippets_of(page: str) -> Iterator[Snippet]:
 
 def _order(line: int, text: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the instructions for a block: the instructions ``given`` by earlier comments, and the one in ``text``."""
-    if found := re.fullmatch(r"skip, (\S.*)", text, re.DOTALL):
-        return given | {"skipped": " ".join(found[1].split())}
-    if found := re.fullmatch(r"exit (\d+)", text):
-        return given | {"exit_code": int(found[1])}
-    if found := re.fullmatch(r"file (\S+)", text):
-        return given | {"file": found[1]}
-    if found := re.fullmatch(r"with (\S+?=\S.*)", text):
-        return given | {"stand_ins": (*given.get("stand_ins", ()), found[1])}
+    if matched := re.fullmatch(r"skip, (\S.*)", text, re.DOTALL):
+        return given | {"skipped": " ".join(matched[1].split())}
+    if matched := re.fullmatch(r"exit (\d+)", text):
+        return given | {"exit_code": int(matched[1])}
+    if matched := re.fullmatch(r"file (\S+)", text):
+        return given | {"file": matched[1]}
+    if matched := re.fullmatch(r"with (\S+?=\S.*)", text):
+        return given | {"stand_ins": (*given.get("stand_ins", ()), matched[1])}
     raise ValueError(f"line {line}: unknown comment: snippet: {text}")
 
 
@@ -182,8 +182,8 @@ class _Page:
 
     def _run(self, snippet: Snippet) -> None:
         snippet = replace(snippet, text=self._filled_in(snippet).replace(PORT, str(self.port)))
-        found = FILE_NAME.match(snippet.text)
-        file = snippet.file or (found[1] if found and snippet.language == "python" else "")
+        matched = FILE_NAME.match(snippet.text)
+        file = snippet.file or (matched[1] if matched and snippet.language == "python" else "")
         if file:
             Path(file).parent.mkdir(parents=True, exist_ok=True)
             Path(file).write_text(snippet.text)

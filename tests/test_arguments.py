@@ -234,3 +234,19 @@ def test_a_time_that_is_no_number_is_invalid(time_ms: object, document: Document
 def test_a_time_may_be_any_real_number(document: Document) -> None:
     document.put("a", 1)
     assert document.log.version_at(Fraction(2**62)) == 1  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["segment_entries_target", "snapshot_entries_interval", "follow_poll_seconds"])
+def test_log_settings_that_no_log_can_have_are_refused(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"LogSettings.{name} is not valid: Expected .* >=? (0|1)"):
+        LogSettings(**{name: 0})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["body_inline_bytes_max", "append_seconds_max", "append_backoff_seconds_first", "append_backoff_seconds_max"],
+)
+def test_negative_log_settings_are_refused(name: str) -> None:
+    LogSettings(**{name: 0})
+    with pytest.raises(TypeError, match=rf"LogSettings.{name} is not valid: Expected .* >= 0"):
+        LogSettings(**{name: -1})

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import stratalog
+from stratalog.client.file import ClientFile
 from stratalog.errors import StorageFull, StratalogError, Unsupported
 from stratalog.limits import (
     ID_ESCAPED_BYTES_MAX,
@@ -137,6 +138,25 @@ REFUSED: dict[str, tuple[Callable[[stratalog.Store], object], type[StratalogErro
 }
 
 
+@pytest.mark.parametrize(("url", "advice"), [("", "`.`"), (":memory:", "`memory:`"), ("~", "`~`"), ("~/data", "`~`")])
+def test_a_url_that_would_make_a_folder_by_mistake_is_refused_with_advice(
+    url: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(stratalog.Invalid, match=advice):
+        stratalog.open(url)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_error_for_a_file_that_is_no_database_names_the_file(tmp_path: Path) -> None:
+    for path in (tmp_path / "index.sqlite", tmp_path / "ada.sqlite"):
+        path.write_text("no database")
+    with pytest.raises(stratalog.Corrupt, match=r"index\.sqlite"):
+        stratalog.open(tmp_path)
+    with pytest.raises(stratalog.Corrupt, match=r"ada\.sqlite"):
+        ClientFile(tmp_path / "ada.sqlite")
+
+
 @pytest.mark.parametrize("url", [None, 7, 1.5, True, b"data", []])
 def test_a_store_whose_url_is_no_text_is_refused_and_makes_no_folder(
     url: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -149,11 +169,11 @@ def test_a_store_whose_url_is_no_text_is_refused_and_makes_no_folder(
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_refused_with_the_value_its_type_or_the_limit(store: stratalog.Store, case: str) -> None:
-    call, kind, said = REFUSED[case]
+    call, kind, parts = REFUSED[case]
     with pytest.raises(kind) as caught:
         call(store)
     assert type(caught.value) is kind
-    assert all(str(one) in str(caught.value) for one in said), str(caught.value)
+    assert all(str(part) in str(caught.value) for part in parts), str(caught.value)
 
 
 @pytest.mark.parametrize("case", REFUSED)

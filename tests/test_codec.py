@@ -39,7 +39,7 @@ class Level(IntEnum):
 
 
 class Kind(Enum):
-    ONE = "one"
+    FIRST = "one"
 
 
 class Plain(msgspec.Struct):
@@ -67,7 +67,7 @@ NOT_VALUES: list[Any] = [
     Decimal("1"),
     UUID(int=7),
     datetime(2026, 1, 1, tzinfo=UTC),
-    Kind.ONE,
+    Kind.FIRST,
     Plain(),
     object(),
     {1: "a"},
@@ -100,16 +100,16 @@ def is_plain(value: Any) -> bool:
     return value is None or type(value) in (bool, int, float, str, bytes)
 
 
-@pytest.mark.parametrize(("value", "plain"), DERIVED, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(("value", "plain"), DERIVED, ids=lambda value: type(value).__name__)
 def test_a_value_of_a_subtype_is_stored_as_its_base_type(value: Any, plain: Any) -> None:
     for entered, expected in ((value, plain), ([value], [plain]), ([value, CLOSER], [plain, 2])):
-        found = canonical(entered)
-        assert found == expected
-        assert is_plain(found)
+        stored = canonical(entered)
+        assert stored == expected
+        assert is_plain(stored)
         assert encode_events([Event("e", entered)]) == encode([["e", expected, 1]])
 
 
-@pytest.mark.parametrize("value", NOT_VALUES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("value", NOT_VALUES, ids=lambda value: type(value).__name__)
 def test_an_unsupported_value_is_refused_at_any_depth(value: Any) -> None:
     for entered in (value, [value], [value, CLOSER], {"a": {"b": [value]}}):
         with pytest.raises(Invalid):

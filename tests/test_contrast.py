@@ -37,8 +37,8 @@ def test_the_contrast_of_two_colours_is_that_of_wcag() -> None:
 
 def colours(css: Path) -> dict[str, tuple[str, str]]:
     """Return the colours of the theme for light and dark, by their names."""
-    found = re.findall(r"--(\w+): light-dark\(#(\w{6}), #(\w{6})\);", css.read_text())
-    return {name: (light, dark) for name, light, dark in found}
+    pairs = re.findall(r"--(\w+): light-dark\(#(\w{6}), #(\w{6})\);", css.read_text())
+    return {name: (light, dark) for name, light, dark in pairs}
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])

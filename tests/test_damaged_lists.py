@@ -180,6 +180,6 @@ def test_a_list_of_holders_over_http_with_a_damaged_line_is_not_complete(
     with serving(store=store) as client:
         assert client.get("/v1/names/plan").json()["complete"] is True
         damage(names_partition("plan"), LOST)
-        found = client.get("/v1/names/plan").json()
-    assert [item["organisation"] for item in found["items"]] == OTHERS
-    assert found["complete"] is False
+        answer = client.get("/v1/names/plan").json()
+    assert [item["organisation"] for item in answer["items"]] == OTHERS
+    assert answer["complete"] is False

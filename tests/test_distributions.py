@@ -42,8 +42,8 @@ def packaged(package: Path) -> set[str]:
 @pytest.mark.parametrize("package", [LIBRARY, *APPLICATIONS], ids=short_name)
 def test_a_wheel_contains_exactly_the_files_of_its_package(wheels: dict[Path, set[str]], package: Path) -> None:
     project = ROOT if package == LIBRARY else package.parents[1]
-    found = {name for name in wheels[project] if ".dist-info/" not in name}
-    assert found == packaged(package)
+    packed = {name for name in wheels[project] if ".dist-info/" not in name}
+    assert packed == packaged(package)
 
 
 def test_the_wheel_of_the_library_has_no_application_and_no_simulation(wheels: dict[Path, set[str]]) -> None:

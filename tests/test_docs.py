@@ -69,9 +69,9 @@ def test_the_rates_in_the_readme_and_their_ratios_are_on_the_benchmarks_page() -
     rows = re.findall(r"\| ([\d,]+) a second \| ([\d.]*)", section)
     assert rows
     for rate, ratio in rows:
-        [found] = re.findall(rf"\| {rate} \w+/s \| [\d,]+ \| ([\d.]+) \|", measured)
+        [listed] = re.findall(rf"\| {rate} \w+/s \| [\d,]+ \| ([\d.]+) \|", measured)
         rounding = 0.5 * 10.0 ** -len(ratio.partition(".")[2])
-        assert not ratio or abs(float(found) - float(ratio)) <= rounding + 1e-9, rate
+        assert not ratio or abs(float(listed) - float(ratio)) <= rounding + 1e-9, rate
 
 
 def test_a_test_that_is_not_defined_is_reported() -> None:
@@ -94,7 +94,7 @@ def test_every_comparison_has_a_date_a_source_and_advice_for_both_products() -> 
 def test_every_heading_of_the_design_that_code_cites_exists() -> None:
     code = {file: CITATION.findall(file.read_text()) for file in files(*PACKAGES, *PROGRAMS, *TESTS) if file != HERE}
     headings = anchors(ROOT / "docs" / "design.md")
-    cited = [(str(file.relative_to(ROOT)), heading) for file, found in code.items() for heading, _ in found]
+    cited = [(str(file.relative_to(ROOT)), heading) for file, citations in code.items() for heading, _ in citations]
     assert [citation for citation in cited if citation[1] not in headings] == []
     assert len(cited) >= 4
 

@@ -103,5 +103,7 @@ def test_the_postgres_extra_needs_the_first_psycopg_that_notices_a_silent_server
 def lowest(library: str, extra: str = "server") -> tuple[int, ...]:
     """Return the lowest version of a library that an extra allows."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    [version] = [found[1] for text in extras[extra] if (found := re.fullmatch(rf"{library}>=([\d.]+)(?:,<\d+)?", text))]
+    [version] = [
+        matched[1] for text in extras[extra] if (matched := re.fullmatch(rf"{library}>=([\d.]+)(?:,<\d+)?", text))
+    ]
     return tuple(map(int, version.split(".")))

@@ -108,9 +108,9 @@ def of(item: Item) -> list[str]:
     return [item.partition, item.sort]
 
 
-def kinds(patterns: dict[str, str], found: Iterator[str]) -> dict[str, list[str]]:
+def kinds(patterns: dict[str, str], keys: Iterator[str]) -> dict[str, list[str]]:
     """Return for each key the kinds whose pattern the key matches."""
-    return {key: [kind for kind, pattern in patterns.items() if re.fullmatch(pattern, key)] for key in found}
+    return {key: [kind for kind, pattern in patterns.items() if re.fullmatch(pattern, key)] for key in keys}
 
 
 def test_the_same_ids_are_still_escaped_alike() -> None:
@@ -155,13 +155,13 @@ def test_the_longest_prefix_is_as_long_as_the_page_of_the_format_says() -> None:
 
 
 def test_each_golden_item_has_a_key_of_a_single_kind_and_every_kind_occurs() -> None:
-    found = kinds(INDEX_KEYS, (f"{partition} {sort}" for store in STORES for partition, sort, _ in store["items"]))
-    assert {key: kind for key, kind in found.items() if len(kind) != 1} == {}
-    assert {kind for [kind] in found.values()} == set(INDEX_KEYS)
+    by_kind = kinds(INDEX_KEYS, (f"{partition} {sort}" for store in STORES for partition, sort, _ in store["items"]))
+    assert {key: kind for key, kind in by_kind.items() if len(kind) != 1} == {}
+    assert {kind for [kind] in by_kind.values()} == set(INDEX_KEYS)
 
 
 def test_each_golden_blob_has_a_key_of_a_single_kind_and_every_kind_occurs() -> None:
     stored = (key for store in STORES for key in store["blobs"])
-    found = kinds(BLOB_KEYS, chain(stored, GOLDEN["keys"]["chunk"]))
-    assert {key: kind for key, kind in found.items() if len(kind) != 1} == {}
-    assert {kind for [kind] in found.values()} == set(BLOB_KEYS)
+    by_kind = kinds(BLOB_KEYS, chain(stored, GOLDEN["keys"]["chunk"]))
+    assert {key: kind for key, kind in by_kind.items() if len(kind) != 1} == {}
+    assert {kind for [kind] in by_kind.values()} == set(BLOB_KEYS)

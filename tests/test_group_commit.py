@@ -23,8 +23,8 @@ Batch = list[PendingCommit[str]]
 
 STEPS = [
     each
-    for place in (GroupCommit, group_commit)
-    for each in vars(place).values()
+    for module in (GroupCommit, group_commit)
+    for each in vars(module).values()
     if isinstance(each, FunctionType) and each.__module__ == group_commit.__name__
 ]
 """Every method of `GroupCommit`, and every function of its module outside the classes."""
@@ -164,10 +164,10 @@ def test_a_leader_that_awaits_waiters_continues_when_they_are_queued() -> None:
         assert group.take(batch)
         batch[1].settle("awaited")
 
-    def arrive(most: float) -> None:
-        seconds.append(most)
+    def arrive(seconds_max: float) -> None:
+        seconds.append(seconds_max)
         threads.extend(start_all([partial(group.commit, PendingCommit(), serve)]))
-        assert wait(most)
+        assert wait(seconds_max)
 
     threads: list[threading.Thread] = []
     wait, group._enough.wait = group._enough.wait, arrive  # type: ignore[method-assign, assignment]

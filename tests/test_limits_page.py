@@ -117,7 +117,7 @@ def test_a_bound_outside_the_limits_modules_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "bounds"),
     [
         ("ROWS_MAX = 1", ["ROWS_MAX"]),
         ("_ROWS_2_MAX: Final = 1 << 3", ["_ROWS_2_MAX"]),
@@ -127,8 +127,8 @@ def test_a_bound_outside_the_limits_modules_is_explained() -> None:
         ("ROWS_MAX == 1", []),
     ],
 )
-def test_a_bound_is_recognised_by_the_name_of_its_module_constant(line: str, found: list[str]) -> None:
-    assert BOUND.findall(line) == found
+def test_a_bound_is_recognised_by_the_name_of_its_module_constant(line: str, bounds: list[str]) -> None:
+    assert BOUND.findall(line) == bounds
 
 
 def test_no_two_packages_have_a_limit_of_one_name() -> None:
@@ -159,7 +159,7 @@ def test_every_row_names_an_existing_test() -> None:
     missing = [
         f"{row.names[0]}: no such test: {row.test}"
         for row in rows(page())
-        if not (found := TEST.fullmatch(row.test)) or not is_defined(ROOT / found[1], found[2])
+        if not (matched := TEST.fullmatch(row.test)) or not is_defined(ROOT / matched[1], matched[2])
     ]
     assert not missing, "\n".join(missing)
 

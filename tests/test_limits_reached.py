@@ -107,9 +107,9 @@ def test_an_entry_forgets_a_bounded_number_of_idle_clients(document: stratalog.D
                 for number in range(client, last)
             ]
             document.apply(batch, group=f"g{client}")
-    found = idle_clients(document.state(), document.version)
-    assert found is not None
-    assert len(found.clients) == 1000
+    idle = idle_clients(document.state(), document.version)
+    assert idle is not None
+    assert len(idle.clients) == 1000
 
 
 @pytest.mark.parametrize("days", [CLIENT_IDLE_DAYS_MIN - 1, 0])

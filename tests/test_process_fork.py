@@ -47,7 +47,7 @@ NO_HANDLES = {
     "apps/sheet/src/stratalog_sheet/pool.py": "the pool starts empty in a child",
     "apps/sheet/src/stratalog_sheet/failed_versions.py": "part of a pool, which starts empty in a child",
     "apps/sheet/src/stratalog_sheet/warm_sheets.py": "part of a server, which does not fork",
-    "src/stratalog/struct_types.py": "a fork takes the lock, and the child releases it",
+    "src/stratalog/struct_types.py": "the types of a process; a child begins with a new lock",
     "src/stratalog/group_commit.py": "a queue in which only threads of the parent wait",
     "src/stratalog/process_fork.py": "the locks of the threads, for which a fork waits; a child begins with new ones",
 }
@@ -468,7 +468,7 @@ def locks_of(nodes: Iterable[ast.AST], names: set[str]) -> Iterator[ast.expr]:
     for node in nodes:
         if isinstance(node, ast.Call):
             passed = [node.func, *node.args, *(keyword.value for keyword in node.keywords)]
-            yield from (one for one in passed if ast.unparse(one) in names)
+            yield from (part for part in passed if ast.unparse(part) in names)
 
 
 def locks_made(function: Function, names: set[str]) -> set[str]:
@@ -482,7 +482,7 @@ def locks_made(function: Function, names: set[str]) -> set[str]:
             targets = statement.targets
         elif isinstance(statement, ast.AnnAssign):
             targets = [statement.target]
-        leaves = [leaf for one in targets for leaf in (one.elts if isinstance(one, ast.Tuple) else [one])]
+        leaves = [leaf for target in targets for leaf in (target.elts if isinstance(target, ast.Tuple) else [target])]
         made |= {leaf.attr if isinstance(leaf, ast.Attribute) else ast.unparse(leaf) for leaf in leaves}
         made |= set() if leaves else {ast.unparse(statement)}
     return made

@@ -24,12 +24,12 @@ class Pace:
 
 
 def waits(retry: Retry, clock: ManualClock, tries: int, cause: Unavailable | ConditionFailed = BUSY) -> list[float]:
-    found = []
+    seconds = []
     for _ in range(tries):
         before = clock.boot_ms()
         retry.wait(cause)
-        found.append((clock.boot_ms() - before) / 1000)
-    return found
+        seconds.append((clock.boot_ms() - before) / 1000)
+    return seconds
 
 
 def test_waits_double_up_to_the_maximum() -> None:

@@ -91,7 +91,7 @@ def test_a_snippet_comment_that_is_misspelt_or_has_no_snippet_is_refused(page: s
 
 
 @pytest.mark.parametrize(
-    ("page", "place"),
+    ("page", "position"),
     [
         ("text\n```python\nx = 1\ny = z\n```\n", "page.md:2"),
         ("```sh\nstratalog init\nstratalog show acme/gone\n```\n", "page.md:3: exit code 3"),
@@ -100,8 +100,8 @@ def test_a_snippet_comment_that_is_misspelt_or_has_no_snippet_is_refused(page: s
         ("<!-- snippet: with here=echo there -->\n```sh\ntrue\n```\n", "page.md:2: the snippet does not contain here"),
     ],
 )
-def test_a_failing_snippet_is_reported_with_its_line(page: str, place: str, fresh_folder: Path) -> None:
-    with pytest.raises(SnippetFailure, match=place):
+def test_a_failing_snippet_is_reported_with_its_line(page: str, position: str, fresh_folder: Path) -> None:
+    with pytest.raises(SnippetFailure, match=position):
         run_page("page.md", page)
 
 

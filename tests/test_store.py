@@ -129,8 +129,8 @@ def test_a_new_store_and_the_folders_above_it_survive_a_power_failure(
             store = stratalog.open(Path(disk.folder) / "srv/data/store", clock=ManualClock())
             store.create("acme", "budget").mutate("put", {"key": "items/1", "value": {"text": "x" * 5000}})
         after = disk.fail(str(tmp_path / f"{seed}.next"))
-        with stratalog.open(Path(after.folder) / "srv/data/store", create=False) as found:
-            assert found.document("acme", "budget").get("items/1") == {"text": "x" * 5000}
+        with stratalog.open(Path(after.folder) / "srv/data/store", create=False) as reopened:
+            assert reopened.document("acme", "budget").get("items/1") == {"text": "x" * 5000}
         store.close()
 
 
@@ -230,10 +230,10 @@ def test_documents_are_opened_while_the_queue_is_opened() -> None:
 
 def open_files(folder: Path) -> list[str]:
     """Return the names of the files below ``folder`` that this process has open."""
-    found = []
+    paths = []
     for descriptor in os.listdir("/proc/self/fd"):
         try:
-            found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+            paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
         except FileNotFoundError:  # the descriptor of the listing itself
             continue
-    return [path for path in found if path.startswith(f"{folder}/")]
+    return [path for path in paths if path.startswith(f"{folder}/")]

@@ -44,7 +44,7 @@ class Pair(msgspec.Struct, array_like=True):
     first: "annotation()"
     second: "annotation()"
 
-struct_types._lock = lock = Lock()
+struct_types._types.lock = lock = Lock()
 others, decoded = [], []
 decode()
 join_all(others)
@@ -80,6 +80,41 @@ join_all(forking)
 print(statuses)
 """
 
+HANGING = """
+import os
+import msgspec
+from stratalog import process_fork
+from stratalog.errors import Unavailable
+from stratalog.struct_types import resolved
+from tests.threads import join_all, start_all
+
+process_fork.FORK_WAIT_MS_MAX = 1
+
+def annotation():
+    if not statuses:
+        statuses.append("forking")
+        join_all(start_all([fork]))
+    return int
+
+def fork():
+    child = os.fork()
+    if not child:
+        try:
+            resolved(One)
+        except Unavailable:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    statuses.append(os.waitpid(child, 0)[1])
+
+class One(msgspec.Struct, array_like=True):
+    first: "annotation()"
+
+statuses = []
+resolved(One)
+print(statuses)
+"""
+
 
 def test_a_thread_that_decodes_a_struct_waits_until_another_thread_has_resolved_the_struct() -> None:
     assert run([sys.executable, "-c", FIRST_USE]).stdout == "[Pair(first=1, second=2), Pair(first=1, second=2)]\n"
@@ -87,6 +122,10 @@ def test_a_thread_that_decodes_a_struct_waits_until_another_thread_has_resolved_
 
 def test_a_child_of_a_fork_inherits_no_unfinished_struct() -> None:
     assert run([sys.executable, "-c", FORK]).stdout == "[0]\n"
+
+
+def test_a_fork_waits_for_an_evaluation_only_for_a_time_and_its_child_decodes_no_struct() -> None:
+    assert run([sys.executable, "-c", HANGING]).stdout == "['forking', 0]\n"
 
 
 def test_each_function_that_decodes_a_struct_resolves_the_struct_first() -> None:

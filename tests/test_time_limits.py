@@ -39,8 +39,8 @@ def test_no_test_reads_the_clock_of_the_machine() -> None:
 
 
 def test_the_time_limit_of_a_wait_is_long() -> None:
-    found = refused(files(*TESTS), lambda path: set(short_waits(tree_of(path))) - SHORT_WAITS.keys())
-    assert found == {}, f"wait for {SECONDS_MIN} seconds or longer: the wait ends when its condition comes true"
+    short = refused(files(*TESTS), lambda path: set(short_waits(tree_of(path))) - SHORT_WAITS.keys())
+    assert short == {}, f"wait for {SECONDS_MIN} seconds or longer: the wait ends when its condition comes true"
 
 
 def test_httpx_has_a_long_time_limit() -> None:

@@ -82,11 +82,13 @@ def test_pyright_passes_on_the_project() -> None:
 @pytest.mark.slow
 def test_pyright_knows_the_type_of_every_public_name() -> None:
     done = pyright("--verifytypes", "stratalog", "--ignoreexternal", "--outputjson")
-    found = json.loads(done.stdout)["typeCompleteness"]
+    completeness = json.loads(done.stdout)["typeCompleteness"]
     doors = re.compile(r"stratalog\.(client\.)?\w+")
-    unknown = [symbol["name"] for symbol in found["symbols"] if not symbol["isTypeKnown"] or symbol["isTypeAmbiguous"]]
+    unknown = [
+        symbol["name"] for symbol in completeness["symbols"] if not symbol["isTypeKnown"] or symbol["isTypeAmbiguous"]
+    ]
     assert [name for name in unknown if doors.fullmatch(name)] == []
-    assert found["completenessScore"] * 100 >= KNOWN_PERCENT_MIN
+    assert completeness["completenessScore"] * 100 >= KNOWN_PERCENT_MIN
 
 
 def names_of(path: Path, module: str) -> set[str]:

@@ -50,6 +50,13 @@ __all__ = [
 MISTYPED = re.compile("(?:aws|file|memory|postgres|postgresql|s3)(?::|//)", re.IGNORECASE)
 """The start of a mistyped URL, which may have a password. No folder's name may begin like this."""
 
+_MISTAKEN = {
+    "": "the store's URL is empty; for the current folder write `.`",
+    ":memory:": "for a store in memory write `memory:`, without the first colon",
+    "~": "only a shell replaces `~`; use `Path.home()`, or write `./~` for a folder of this name",
+}
+"""Names from which `open` would make a folder that nobody wants: a variable that is not set, SQLite's name, a home."""
+
 FILE_SCHEME = "file://"
 KNOWN = "a folder, memory:, postgresql:// and aws://"
 INDEX_FILE = "index.sqlite"
@@ -133,6 +140,8 @@ def _scheme(url: str) -> str:
     scheme = {"postgres": "postgresql"}.get(scheme, scheme)
     if scheme not in ("", "aws", "file", "postgresql"):
         raise Invalid("the store's URL has an unknown scheme", url=without_password(url), known=KNOWN)
+    if not scheme and (advice := _MISTAKEN.get(url.partition("/")[0] or url)):
+        raise Invalid(advice, url=url)
     if not scheme and MISTYPED.match(url):
         text = "the store's URL is malformed; for a folder with this name write `./` before the name"
         raise Invalid(text, url=without_password(url))
@@ -215,7 +224,7 @@ def _folder_ports(folder: Path, create: bool, clock: Clock, meter: Meter | None)
         raise Invalid("the folder has no store; create it with `stratalog init`", store=folder)
     check_path(str(folder / INDEX_FILE))
     make_folder(folder)
-    database = SqliteDatabase(folder / INDEX_FILE, clock)
+    database = SqliteDatabase(folder / INDEX_FILE, clock, allow_read_only=not create)
     with _closed_on_error(database):
         # Make the folder of the blobs last. The sync of its name also makes the names of the other files durable.
         blobs = database.blobs(FileBlobs(folder / BLOBS_FOLDER, clock))

@@ -151,8 +151,8 @@ FILE_LOCK_WAIT_MS_MAX = 10_000
 # A process that opens a store's database waits at most this long while another process opens the database. A stopped
 # process may hold the lock.
 OPENING_WAIT_MS_MAX = 10_000
-# `os.fork` waits at most this long until no other thread is inside a call of SQLite, since a disk may hang. After a
-# fork that did not wait for all threads, the child process cannot open a database.
+# `os.fork` waits at most this long until no other thread is inside a call of SQLite, since a disk may hang, or prepares
+# a type for msgspec. After a fork that did not wait for all threads, the child process cannot open a database.
 FORK_WAIT_MS_MAX = 10_000
 
 # Collection. One step examines at most this many blobs of an owner. A collection remembers at most this many chunks as

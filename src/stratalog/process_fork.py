@@ -4,8 +4,8 @@ A child has only the thread that forked. A lock that another thread held at the 
 child for ever. The state that the lock protects may be half changed. So a child replaces the locks and ports of every
 handle before any of its threads can wait for a lock.
 
-A library in C, such as SQLite, has locks that no child can replace. So a fork waits until no other thread is inside a
-block of `delay_forks`. The child then closes the objects of the library that it inherited (`leave_in_child`).
+A library in C, such as SQLite or msgspec, has state that no child can replace. So a fork waits until no other thread is
+inside a block of `delay_forks`. The child then closes the objects of the library that it inherited (`leave_in_child`).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def check_fork() -> None:
     """Raise Unavailable if this process, or one above it, came from a fork that was not clean: see `leave_in_child`."""
     if not _forks.clean:
         raise Unavailable(
-            "this process was forked while a thread of its parent used SQLite: start the process again",
+            "this process was forked while a thread of its parent used SQLite or msgspec: start the process again",
             limit_ms=FORK_WAIT_MS_MAX,
         )
 

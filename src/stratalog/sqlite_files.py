@@ -115,7 +115,7 @@ def _translated(connection: apsw.Connection) -> Iterator[None]:
     try:
         yield
     except apsw.Error as exc:
-        raise translated_error(exc, connection) from exc
+        raise translated_error(exc, connection, path=connection.filename) from exc
 
 
 @contextmanager
@@ -196,17 +196,20 @@ def commit_error(exc: apsw.Error, connection: apsw.Connection) -> StratalogError
     return OutcomeUnknown("the transaction's commit failed", reason=str(exc))
 
 
-def translated_error(exc: apsw.Error, connection: apsw.Connection | None = None) -> StratalogError:
+def translated_error(exc: apsw.Error, connection: apsw.Connection | None = None, path: str = "") -> StratalogError:
     """Return Stratalog's error for an error of SQLite after which certainly nothing was written.
+
+    The error names ``path`` if it is given.
 
     Of all reasons for a lack of room, SQLite reports only ENOSPC as full, and not for the file that ends in ``-shm``.
     """
+    details = {"path": path} if path else {}
     no_room = isinstance(exc, apsw.FullError) or _code(exc) == apsw.SQLITE_IOERR_SHMSIZE
     if no_room or _write_errno(exc, connection) in NO_ROOM:
-        return StorageFull("no disk space for the transaction", reason=str(exc))
+        return StorageFull("no disk space for the transaction", **details, reason=str(exc))
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
-        return Corrupt("the file is not an intact database", reason=str(exc))
-    return Unavailable("the database could not execute the request", reason=str(exc))
+        return Corrupt("the file is not an intact database", **details, reason=str(exc))
+    return Unavailable("the database could not execute the request", **details, reason=str(exc))
 
 
 def _write_errno(exc: apsw.Error, connection: apsw.Connection | None) -> int:

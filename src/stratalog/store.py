@@ -277,7 +277,8 @@ def open_store(
     call the function again. Raises Invalid for a URL that no backend supports, and MissingExtra (an Invalid) if a
     library of the backend is missing. With ``create`` False, raises Invalid for a folder or a PostgreSQL schema without
     a store. With ``create`` False the function sends no request to AWS: missing resources raise Unavailable on first
-    use.
+    use. With ``create`` False, a folder that this process may not write, such as a read-only mount, is opened for
+    reads: each write raises Unavailable.
     """
     clock, text = clock or SystemClock(), text_of(url)
     rules = Rules() if rules is None else rules

@@ -19,7 +19,7 @@ from tests.aws.event_source import EventSource
 from tests.aws.functions import Fate, Function
 from tests.aws.gateway import Gateway
 from tests.client.helpers import InProcess
-from tests.cloud.sqs_service import Service, ToldClock
+from tests.cloud.sqs_service import ForwardingClock, Service
 from tests.processes import ROOT
 
 __all__ = ["ORGANISATION", "Deployed", "Mishaps", "ThroughGateway"]
@@ -62,7 +62,7 @@ class Deployed:
     def __init__(self, url: str, store: Store, sqs: Service) -> None:
         self.store = store
         self.mishaps = {"api": Mishaps(0), "processor": Mishaps(0), "sockets": Mishaps(0)}
-        self.time = ToldClock(sqs.time)
+        self.time = ForwardingClock(sqs.time)
         self._url = url
         self._sqs = sqs
         self._ending = ExitStack()
@@ -83,13 +83,13 @@ class Deployed:
 
     def function(self, name: str, *, warm: bool = True, **environment: str) -> Function:
         """Create a function of `stratalog.aws` with the environment of this deployment."""
-        told = {
+        event = {
             "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
             "STRATALOG_STORE": self._url,
             "STRATALOG_SOCKETS": self.gateway.sockets_url,
             **environment,
         }
-        made = Function(f"stratalog.aws.{name}.handler", told, warm=warm, fate=lambda: self.mishaps[name].fate())
+        made = Function(f"stratalog.aws.{name}.handler", event, warm=warm, fate=lambda: self.mishaps[name].fate())
         self._ending.callback(made.close)
         return made
 
@@ -100,7 +100,12 @@ class Deployed:
         self._sqs.client.set_queue_attributes(QueueUrl=queue._url, Attributes=attributes)
         happens = lambda: self.mishaps["processor"].happens()  # noqa: E731
         return EventSource(
-            self._sqs.client, queue._url, function.call, batch_size=BATCH_SIZE, delivers_again=happens, keeps=happens
+            self._sqs.client,
+            queue._url,
+            function.call,
+            batch_size=BATCH_SIZE,
+            delivers_again=happens,
+            duplicates=happens,
         )
 
     def document_url(self, document: str) -> str:

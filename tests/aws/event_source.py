@@ -34,7 +34,7 @@ class EventSource:
         *,
         batch_size: int = 10,
         delivers_again: Callable[[], bool] = lambda: False,
-        keeps: Callable[[], bool] = lambda: False,
+        duplicates: Callable[[], bool] = lambda: False,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._client = client
@@ -42,36 +42,38 @@ class EventSource:
         self._function = function
         self._batch_size = batch_size
         self._delivers_again = delivers_again
-        self._keeps = keeps
+        self._duplicates = duplicates
 
     def poll(self) -> int:
         """Process one batch, and return its number of messages."""
-        found = self._client.receive_message(
+        received = self._client.receive_message(
             QueueUrl=self._url,
             MaxNumberOfMessages=self._batch_size,
             MessageSystemAttributeNames=ATTRIBUTES,
             MessageAttributeNames=ATTRIBUTES,
         ).get("Messages", [])
-        if not found:
+        if not received:
             return 0
         self.counts["batches"] += 1
         try:
-            event = queue_event(found, self._url.rpartition("/")[2])
+            event = queue_event(received, self._url.rpartition("/")[2])
             failed = _reported(self._function(event))
             if self._delivers_again():
                 self.counts["delivered again"] += 1
                 failed |= _reported(self._function(event))
         except Failed:
             self.counts["failed"] += 1
-            return len(found)
+            return len(received)
         self.counts["reported"] += len(failed)
-        self._delete([message for message in found if message["MessageId"] not in failed and not self._is_kept()])
-        return len(found)
+        self._delete(
+            [message for message in received if message["MessageId"] not in failed and not self._is_duplicated()]
+        )
+        return len(received)
 
-    def _is_kept(self) -> bool:
-        kept = self._keeps()
-        self.counts["not deleted"] += kept
-        return kept
+    def _is_duplicated(self) -> bool:
+        is_duplicated = self._duplicates()
+        self.counts["not deleted"] += is_duplicated
+        return is_duplicated
 
     def _delete(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Delete messages. If the function has already deleted a message, SQS refuses only this message."""
@@ -87,6 +89,6 @@ class EventSource:
 def _reported(answer: Any) -> set[str]:
     """Return the ids that a function reports as failed. Raises Failed if its answer has another shape."""
     try:
-        return {one["itemIdentifier"] for one in answer["batchItemFailures"]}
+        return {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
     except (KeyError, TypeError) as exc:
         raise Failed("the answer is no partial batch response") from exc

@@ -86,9 +86,9 @@ class Gateway:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif scope["raw_path"].decode().startswith(CONNECTIONS):
-            await self._manage(scope, await _whole(receive), send)
+            await self._manage(scope, await _body_of(receive), send)
         else:
-            await self._pass(scope, await _whole(receive), send)
+            await self._pass(scope, await _body_of(receive), send)
 
     async def _pass(self, scope: Scope, body: bytes, send: Any) -> None:
         """Pass an HTTP request to the function, and send the function's answer."""
@@ -159,7 +159,7 @@ async def _called(function: Function | None, event: Mapping[str, Any]) -> Any:
     return await anyio.to_thread.run_sync(function.call, event)
 
 
-async def _whole(receive: Any) -> bytes:
+async def _body_of(receive: Any) -> bytes:
     body, more = bytearray(), True
     while more:
         message = await receive()

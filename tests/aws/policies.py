@@ -87,7 +87,7 @@ class Role:
     @property
     def actions(self) -> set[str]:
         """The actions of all permissions that requests needed."""
-        return {one.action for one in self.asked}
+        return {request.action for request in self.asked}
 
     def allows(self, asked: Asked) -> bool:
         """Return whether a statement allows the permission."""
@@ -95,7 +95,7 @@ class Role:
 
     def take(self, needed: Sequence[Asked]) -> bool:
         """Record the permissions that a request needs. Return whether the role allows all of them."""
-        refused = {one for one in needed if not self.allows(one)}
+        refused = {request for request in needed if not self.allows(request)}
         with self._lock:
             self._asked |= set(needed)
             self._denied |= refused
@@ -113,7 +113,7 @@ def _matches(statement: Mapping[str, Any], asked: Asked) -> bool:
 
 
 def _any(patterns: str | Sequence[str], text: str) -> bool:
-    return any(fnmatchcase(text, one) for one in ([patterns] if isinstance(patterns, str) else patterns))
+    return any(fnmatchcase(text, pattern) for pattern in ([patterns] if isinstance(patterns, str) else patterns))
 
 
 class _Way(BaseHTTPRequestHandler):
@@ -166,8 +166,8 @@ def needs(method: str, path: str, headers: Mapping[str, str], body: bytes) -> It
     if service.startswith("DynamoDB"):
         yield from _table_needs(operation, json.loads(body))
     elif service == "AmazonSQS":
-        told = json.loads(body)
-        name = told.get("QueueName") or told["QueueUrl"].rpartition("/")[2]
+        request = json.loads(body)
+        name = request.get("QueueName") or request["QueueUrl"].rpartition("/")[2]
         yield Asked(f"sqs:{operation.removesuffix('Batch')}", _arn("sqs", name))
     elif "/@connections/" in path:
         stage, _, connection = path.removeprefix("/_aws/execute-api/").partition("/@connections/")
@@ -179,15 +179,15 @@ def needs(method: str, path: str, headers: Mapping[str, str], body: bytes) -> It
         yield Asked(f"unknown service {named}:{operation or method}", path)
 
 
-def _table_needs(operation: str, told: Mapping[str, Any]) -> Iterator[Asked]:
+def _table_needs(operation: str, request: Mapping[str, Any]) -> Iterator[Asked]:
     if operation == "TransactWriteItems":
-        for item in told["TransactItems"]:
+        for item in request["TransactItems"]:
             ((kind, write),) = item.items()
             yield from _table_needs(ITEM_ACTIONS[kind], write)
         return
-    item = told.get("Item") or told.get("Key") or {}
+    item = request.get("Item") or request.get("Key") or {}
     leading_key = item["P"]["S"] if item else None
-    yield Asked(f"dynamodb:{operation}", _arn("dynamodb", f"table/{told['TableName']}"), leading_key)
+    yield Asked(f"dynamodb:{operation}", _arn("dynamodb", f"table/{request['TableName']}"), leading_key)
 
 
 def _bucket_need(method: str, path: str) -> Asked:

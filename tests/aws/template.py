@@ -38,8 +38,8 @@ app = Application(authenticate=StaticTokens({{token: Principal(id=name) for name
 
 def resources(kind: str) -> dict[str, Any]:
     """Return the properties of all resources of a type, by their names in the template."""
-    found = cfn_yaml.load(str(TEMPLATE))["Resources"]
-    return {name: one["Properties"] for name, one in found.items() if one["Type"] == kind}
+    defined = cfn_yaml.load(str(TEMPLATE))["Resources"]
+    return {name: resource["Properties"] for name, resource in defined.items() if resource["Type"] == kind}
 
 
 def parameters() -> dict[str, Any]:
@@ -77,13 +77,13 @@ class Stack:
 
     def physical(self, name: str) -> str:
         """Return the physical id of a resource, by its name in the template."""
-        told = self.client("cloudformation").describe_stack_resource(StackName=STACK, LogicalResourceId=name)
-        return str(told["StackResourceDetail"]["PhysicalResourceId"])
+        answer = self.client("cloudformation").describe_stack_resource(StackName=STACK, LogicalResourceId=name)
+        return str(answer["StackResourceDetail"]["PhysicalResourceId"])
 
     def output(self, name: str) -> str:
         """Return an output of the stack."""
         (stack,) = self.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
-        return str({one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}[name])
+        return str({output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}[name])
 
     def stage_url(self, api: str, stage: str) -> str:
         """Return the URL of an API's stage on the emulator. Amazon's own host names do not reach the emulator."""
@@ -91,8 +91,8 @@ class Stack:
 
     def environment(self, function: str) -> dict[str, str]:
         """Return the environment variables of a deployed function."""
-        told = self.client("lambda").get_function_configuration(FunctionName=self.physical(function))
-        return dict(told["Environment"]["Variables"])
+        answer = self.client("lambda").get_function_configuration(FunctionName=self.physical(function))
+        return dict(answer["Environment"]["Variables"])
 
     def configure(self, function: str, **environment: str) -> None:
         """Change environment variables of a function, such as endpoints."""

@@ -55,17 +55,17 @@ def api(made: Callable[[Container], Api]) -> Api:
 
 def request(method: str, path: str, body: bytes = b"", query: str = "", **headers: str) -> dict[str, Any]:
     """Return the recorded event with another request in it."""
-    told = event("http")
-    http = {**told["requestContext"]["http"], "method": method, "path": path}
+    event_data = event("http")
+    http = {**event_data["requestContext"]["http"], "method": method, "path": path}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    host = told["requestContext"]["domainName"]
+    host = event_data["requestContext"]["domainName"]
     return {
-        **told,
+        **event_data,
         "rawPath": path,
         "rawQueryString": query,
         "cookies": [],
         "headers": {"host": host, "authorization": f"Bearer {TOKENS['ann']}", **named},
-        "requestContext": {**told["requestContext"], "http": http},
+        "requestContext": {**event_data["requestContext"], "http": http},
         "body": b64encode(body).decode(),
     }
 
@@ -110,20 +110,20 @@ def test_names_without_a_slash_are_resolved_from_the_gateway_s_decoded_path(name
 
 def test_the_escaped_path_of_a_function_url_is_decoded(api: Api) -> None:
     api._container.store.create("acme", "plan/2")
-    told = request("GET", f"{PLAN}%2F2")
-    told["requestContext"]["domainName"] = "abcdef.lambda-url.eu-west-1.on.aws"
-    assert api.answer(told)["statusCode"] == 200
+    sent = request("GET", f"{PLAN}%2F2")
+    sent["requestContext"]["domainName"] = "abcdef.lambda-url.eu-west-1.on.aws"
+    assert api.answer(sent)["statusCode"] == 200
 
 
 def test_the_stage_is_removed_from_the_path(api: Api) -> None:
-    told = request("GET", f"/prod{PLAN}")
-    told["requestContext"]["stage"] = "prod"
-    assert body_of(api.answer(told))["document"] == "plan"
+    sent = request("GET", f"/prod{PLAN}")
+    sent["requestContext"]["stage"] = "prod"
+    assert body_of(api.answer(sent))["document"] == "plan"
 
 
 def test_cookies_are_separate_fields_and_binary_bodies_are_base64(api: Api) -> None:
     answer = api.answer({**request("GET", "/cookies"), "cookies": ["theme=dark"]})
-    assert [one.partition("=")[0] for one in answer["cookies"]] == ["theme", "seen"]
+    assert [cookie.partition("=")[0] for cookie in answer["cookies"]] == ["theme", "seen"]
     assert b64decode(answer["body"]) == b"\x00\xff"
 
 
@@ -224,10 +224,10 @@ def test_the_uncompressed_size_of_a_compressed_answer_is_bounded() -> None:
 def test_a_large_record_is_compressed_with_a_weak_etag_and_its_ranges_are_not(api: Api) -> None:
     path, body = "/v1/organisations/acme/records/report", b"0123456789abcdef" * 600_000
     api._container.store.records("acme").put("report", body)
-    whole = api.answer(request("GET", path, accept_encoding="gzip"))
-    assert gzip.decompress(b64decode(whole["body"])) == body
-    assert "accept-ranges" not in whole["headers"]
-    tag = whole["headers"]["etag"]
+    compressed = api.answer(request("GET", path, accept_encoding="gzip"))
+    assert gzip.decompress(b64decode(compressed["body"])) == body
+    assert "accept-ranges" not in compressed["headers"]
+    tag = compressed["headers"]["etag"]
     assert tag.startswith('W/"')
     assert api.answer(request("GET", path, if_none_match=tag))["statusCode"] == 304
     span = f"bytes=0-{FUNCTION_ANSWER_BYTES_MAX}"
@@ -311,6 +311,6 @@ def test_a_container_uses_the_application_of_its_environment() -> None:
 
 @pytest.mark.parametrize("name", ["cookie", "x-title"])
 def test_a_header_may_have_any_characters(api: Api, name: str) -> None:
-    told = request("GET", PLAN)
-    told |= {"cookies": ["a=表"]} if name == "cookie" else {"headers": {**told["headers"], name: "é表\ud800"}}
-    assert api.answer(told)["statusCode"] == 200
+    sent = request("GET", PLAN)
+    sent |= {"cookies": ["a=表"]} if name == "cookie" else {"headers": {**sent["headers"], name: "é表\ud800"}}
+    assert api.answer(sent)["statusCode"] == 200

@@ -77,8 +77,8 @@ def test_the_zip_has_each_root_certificate_by_its_hash(build: ModuleType, tmp_pa
     (tmp_path / "botocore").mkdir()
     shutil.copy(bundle, tmp_path / "botocore")
     build.add_certificates(tmp_path)
-    found = sorted(path.read_text() for path in (tmp_path / "certificates").iterdir())
-    assert len(found) == bundle.read_text().count("BEGIN CERTIFICATE") > 100
+    certificates = sorted(path.read_text() for path in (tmp_path / "certificates").iterdir())
+    assert len(certificates) == bundle.read_text().count("BEGIN CERTIFICATE") > 100
     assert all(re.fullmatch(r"[0-9a-f]{8}\.[0-9]", path.name) for path in (tmp_path / "certificates").iterdir())
     # OpenSSL finds Amazon's first root by this name: a hash that `openssl x509 -subject_hash` prints, and a number.
     (amazon,) = [path for path in (tmp_path / "certificates").iterdir() if path.name == "ce5e74ef.0"]
@@ -95,8 +95,8 @@ def test_the_same_files_make_the_same_bytes(build: ModuleType, application: Path
 
 def test_the_written_metadata_has_the_version_of_the_package(build: ModuleType, tmp_path: Path) -> None:
     build.write_metadata(tmp_path, ROOT)
-    (found,) = importlib.metadata.distributions(name="stratalog", path=[str(tmp_path)])
-    assert found.version == importlib.metadata.version("stratalog")
+    (distribution,) = importlib.metadata.distributions(name="stratalog", path=[str(tmp_path)])
+    assert distribution.version == importlib.metadata.version("stratalog")
 
 
 @pytest.mark.parametrize("name", ["catalogue", "sheet", "table"])
@@ -104,8 +104,8 @@ def test_each_bundled_application_has_an_entry_point_with_its_short_name(
     build: ModuleType, name: str, tmp_path: Path
 ) -> None:
     build.write_metadata(tmp_path, ROOT / "apps" / name)
-    (found,) = importlib.metadata.distributions(name=f"stratalog-{name}", path=[str(tmp_path)])
-    (point,) = found.entry_points.select(group="stratalog.applications")
+    (distribution,) = importlib.metadata.distributions(name=f"stratalog-{name}", path=[str(tmp_path)])
+    (point,) = distribution.entry_points.select(group="stratalog.applications")
     assert point.name == name
     assert point in importlib.metadata.distribution(f"stratalog-{name}").entry_points
 
@@ -113,7 +113,7 @@ def test_each_bundled_application_has_an_entry_point_with_its_short_name(
 def test_each_wanted_library_has_hashes_in_the_lock(build: ModuleType) -> None:
     lock = build.pinned(build.LOCK.read_text())
     projects = [ROOT, *(path.parent for path in ROOT.glob("apps/*/pyproject.toml"))]
-    asked = [build.canonical(one.partition(">")[0]) for one in build.wanted(projects)]
+    asked = [build.canonical(requirement.partition(">")[0]) for requirement in build.wanted(projects)]
     assert {"mini-racer", "pyarrow"} < set(asked)
     assert [name for name in asked if "--hash=sha256:" not in lock[name]] == []
 
@@ -126,8 +126,8 @@ def test_the_zip_has_only_the_botocore_models_of_the_services_in_use(build: Modu
 
 def test_the_wheels_match_the_runtime_and_architecture_of_the_template(build: ModuleType) -> None:
     functions = resources("AWS::Lambda::Function").values()
-    assert {one["Runtime"] for one in functions} == {f"python{build.PYTHON}"}
-    assert {tuple(one["Architectures"]) for one in functions} == {("arm64",)}
+    assert {function["Runtime"] for function in functions} == {f"python{build.PYTHON}"}
+    assert {tuple(function["Architectures"]) for function in functions} == {("arm64",)}
     assert all(platform.endswith("_aarch64") for platform in build.PLATFORMS)
 
 

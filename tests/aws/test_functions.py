@@ -44,16 +44,16 @@ def test_a_container_that_ends_is_named_with_its_status_and_replaced(function: F
 
 
 def test_concurrent_calls_choose_their_fates_in_sequence() -> None:
-    inside, most = 0, 0
+    inside, inside_max = 0, 0
 
     def fate() -> Fate:
-        nonlocal inside, most
+        nonlocal inside, inside_max
         inside += 1
-        most = max(most, inside)
+        inside_max = max(inside_max, inside)
         time.sleep(0.05)
         inside -= 1
         return Fate()
 
     function = Function(f"{__name__}.handler", environment(), warm=False, fate=fate)
     run_together([lambda: function.call({})] * 3)
-    assert (most, function.calls, function.starts) == (1, 3, 3)
+    assert (inside_max, function.calls, function.starts) == (1, 3, 3)

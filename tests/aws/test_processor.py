@@ -26,8 +26,8 @@ from tests.aws.application import Held, container, event
 from tests.aws.event_source import EventSource
 from tests.aws.functions import Failed
 from tests.aws.gateway_events import http_event, socket_event
-from tests.client.helpers import memory_place
-from tests.cloud.sqs_service import Service, ToldClock, queue_on
+from tests.client.helpers import memory_environment
+from tests.cloud.sqs_service import ForwardingClock, Service, queue_on
 
 VISIBILITY_SECONDS = 30
 PLENTY = 900.0
@@ -37,9 +37,9 @@ class Works:
     """A processor on a store in memory, with a queue of the SQS service. The service runs on the test's clock."""
 
     def __init__(self, sqs: Service) -> None:
-        self.clock = ToldClock(sqs.time)
+        self.clock = ForwardingClock(sqs.time)
         self.queue = queue_on(sqs, self.clock)
-        inner = memory_place()
+        inner = memory_environment()
         self.store = Store(Environment(inner.index, inner.blobs, self.clock), self.queue)
         self.held = Held()
         self.container = container(self.held, self.store)
@@ -68,10 +68,10 @@ class Works:
         self.clock.sleep(seconds)
         return self.source.poll()
 
-    def _call(self, told: Any) -> Any:
-        self.events.append(told)
+    def _call(self, event: Any) -> Any:
+        self.events.append(event)
         try:
-            failed = self.processor.process(told["Records"], lambda: self.remaining)
+            failed = self.processor.process(event["Records"], lambda: self.remaining)
         except Ended as exc:
             raise Failed("the process ended") from exc
         if self.lose_answers:
@@ -92,7 +92,7 @@ def put(id: int, client: str = "c", name: str = "put") -> Mutation:
 
 
 def applied(document: Document) -> list[str]:
-    return [f"{one.client}/{one.id}" for version in document.versions() for one in version.mutations]
+    return [f"{mutation.client}/{mutation.id}" for version in document.versions() for mutation in version.mutations]
 
 
 def test_a_batch_is_applied_in_order_and_deleted(works: Works) -> None:
@@ -259,14 +259,14 @@ SCOPE = {
 }
 
 
-def fields(told: Any) -> Any:
+def fields(event: Any) -> Any:
     """Return the nested names of an event's fields, without values and without the names of headers and parameters."""
-    if isinstance(told, dict):
+    if isinstance(event, dict):
         return {
             name: fields(value) if name not in ("headers", "multiValueHeaders", "queryStringParameters") else None
-            for name, value in told.items()
+            for name, value in event.items()
         }
-    return [fields(told[0])] if isinstance(told, list) and told and isinstance(told[0], dict) else None
+    return [fields(event[0])] if isinstance(event, list) and event and isinstance(event[0], dict) else None
 
 
 @pytest.mark.parametrize("name", ["http", "socket-connect", "socket-message", "socket-disconnect", "queue"])

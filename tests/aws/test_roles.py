@@ -100,17 +100,17 @@ class Guarded:
     def process(self, receives: int) -> int:
         """Process the queued messages with ``receives`` as their receive count. Return the number of failures."""
         client, url = self.stack.client("sqs"), self.stack.queue_url()
-        found = client.receive_message(
+        received = client.receive_message(
             QueueUrl=url,
             MaxNumberOfMessages=10,
             MessageSystemAttributeNames=["All"],
             MessageAttributeNames=["All"],
         )["Messages"]
-        for message in found:
+        for message in received:
             message["Attributes"]["ApproximateReceiveCount"] = str(receives)
-        failures = self.stack.invoke("Processor", queue_event(found, f"{STACK}.fifo"))["batchItemFailures"]
+        failures = self.stack.invoke("Processor", queue_event(received, f"{STACK}.fifo"))["batchItemFailures"]
         if not failures and receives == 1:
-            client.delete_message(QueueUrl=url, ReceiptHandle=found[0]["ReceiptHandle"])
+            client.delete_message(QueueUrl=url, ReceiptHandle=received[0]["ReceiptHandle"])
         return len(failures)
 
 
@@ -122,8 +122,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         live = stack.stage_url("SocketsApi", "live")
         for name, role in roles.items():
             sockets = role.url + live.removeprefix(stack.url)
-            told = {"STRATALOG_SOCKETS": sockets, "STRATALOG_LIVE": "ws" + live.removeprefix("http")}
-            stack.configure(name, AWS_ENDPOINT_URL=role.url, **told)
+            variables = {"STRATALOG_SOCKETS": sockets, "STRATALOG_LIVE": "ws" + live.removeprefix("http")}
+            stack.configure(name, AWS_ENDPOINT_URL=role.url, **variables)
         for name, value in stack.variables.items():
             patch.setenv(name, value)
         store = ending.enter_context(open_store(stack.output("Store"), create=False))
@@ -183,7 +183,7 @@ def use_sockets(guarded: Guarded) -> None:
         socket.send(json.dumps({"type": "hello", "token": "no token", "document": "acme/plan"}))
         # The emulator accepts the request to close the connection but does not close it.
         role = guarded.roles["Sockets"]
-        until(lambda: any("/DELETE/" in one.resource for one in role.asked))
+        until(lambda: any("/DELETE/" in request.resource for request in role.asked))
         guarded.listeners.join("gone at last", "acme", "plan", None)
     # At a disconnect the function notifies the other listeners once, and deletes the listeners whose connections are
     # gone. So "gone at last" must join before the disconnect.
@@ -231,12 +231,12 @@ def test_only_maintenance_may_delete_log_items_and_bodies(worked: Guarded) -> No
     prefix = worked.store.document("acme", "plan").log.record.prefix
     blob = f"arn:aws:s3:::{worked.stack.physical('Bucket')}/acme/plan@x/bodies/{'0' * 64}"
     deletions = [Asked(f"s3:{action}", blob) for action in ("DeleteObject", "DeleteObjectVersion")]
-    kept = ("acme/plan", f"{prefix}/1", f"{prefix}/segments", f"{prefix}/snapshots", "!organisations")
-    deletions += [Asked("dynamodb:DeleteItem", TABLE, partition) for partition in kept]
+    protected = ("acme/plan", f"{prefix}/1", f"{prefix}/segments", f"{prefix}/snapshots", "!organisations")
+    deletions += [Asked("dynamodb:DeleteItem", TABLE, partition) for partition in protected]
     deletions += [Asked("dynamodb:DeleteTable", TABLE), Asked("dynamodb:UpdateItem", TABLE, "acme/plan")]
-    may = {name: [one for one in deletions if role.allows(one)] for name, role in worked.roles.items()}
+    may = {name: [deletion for deletion in deletions if role.allows(deletion)] for name, role in worked.roles.items()}
     assert [name for name in FUNCTIONS if may[name]] == ["Maintenance"]
-    assert {one.action for one in may["Maintenance"]} == {"dynamodb:DeleteItem", "s3:DeleteObjectVersion"}
+    assert {deletion.action for deletion in may["Maintenance"]} == {"dynamodb:DeleteItem", "s3:DeleteObjectVersion"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -256,22 +256,29 @@ def test_each_role_may_delete_only_the_listed_kinds_of_items(name: str, worked: 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_role_may_delete_items_only_in_partitions_where_its_function_does(name: str, worked: Guarded) -> None:
     role = worked.roles[name]
-    deleted = {one.leading_key or "" for one in role.asked if one.action == "dynamodb:DeleteItem"}
+    deleted = {request.leading_key or "" for request in role.asked if request.action == "dynamodb:DeleteItem"}
     unused = {pattern for pattern in patterns(role) if not any(fnmatchcase(key, pattern) for key in deleted)}
     assert unused == set()
 
 
 def patterns(role: Role) -> set[str]:
     """Return the patterns of the partitions where a role may delete, or none if the role may delete everywhere."""
-    conditions = (one.get("Condition") for one in role.statements if "dynamodb:DeleteItem" in one["Action"])
-    return {pattern for one in conditions if one for pattern in one["ForAllValues:StringLike"][LEADING_KEYS]}
+    conditions = (
+        condition.get("Condition") for condition in role.statements if "dynamodb:DeleteItem" in condition["Action"]
+    )
+    return {
+        pattern
+        for condition in conditions
+        if condition
+        for pattern in condition["ForAllValues:StringLike"][LEADING_KEYS]
+    }
 
 
 def allowed(role: Role) -> set[str]:
     """Return the actions in a role's statements. Fail if an action contains a star."""
-    found = set()
+    actions_of_role = set()
     for statement in role.statements:
         actions = statement["Action"]
-        found |= {actions} if isinstance(actions, str) else set(actions)
-    assert not any("*" in action for action in found)
-    return found
+        actions_of_role |= {actions} if isinstance(actions, str) else set(actions)
+    assert not any("*" in action for action in actions_of_role)
+    return actions_of_role

@@ -25,7 +25,7 @@ from stratalog.testing.clock import ManualClock
 from tests.aws.application import Held, app, container, event
 from tests.aws.deployed import ORGANISATION, Deployed
 from tests.aws.template import TOKENS
-from tests.client.helpers import memory_place
+from tests.client.helpers import memory_environment
 
 SECONDS_MAX = 60
 RECORDED = "DEKKqd8CoAMCEJQ="
@@ -42,15 +42,15 @@ class Room:
         self.document = self.container.store.create("acme", "plan/2")
 
     def take(self, name: str, id: str = RECORDED, **message: Any) -> dict[str, Any]:
-        told = event(f"socket-{name}")
-        told["requestContext"]["connectionId"] = id
-        return self.sockets.take({**told, "body": json.dumps(message)} if message else told)
+        event_data = event(f"socket-{name}")
+        event_data["requestContext"]["connectionId"] = id
+        return self.sockets.take({**event_data, "body": json.dumps(message)} if message else event_data)
 
     def hello(self, id: str = RECORDED, token: str = TOKENS["ann"]) -> None:
         self.take("message", id, type="hello", token=token, document="acme/plan%2F2")
 
     def listening(self) -> list[str]:
-        return sorted(one.id for one in self.container.listeners._all(("acme", "plan/2"), True))
+        return sorted(listener.id for listener in self.container.listeners._all(("acme", "plan/2"), True))
 
 
 @pytest.fixture
@@ -67,23 +67,23 @@ def test_a_connect_event_is_accepted_with_the_subprotocol(room: Room) -> None:
 
 
 def test_a_connect_event_may_have_a_header_with_any_characters(room: Room) -> None:
-    told = event("socket-connect")
-    told["headers"]["cookie"] = "a=表"
-    assert room.sockets.take(told)["statusCode"] == 200
+    sent = event("socket-connect")
+    sent["headers"]["cookie"] = "a=表"
+    assert room.sockets.take(sent)["statusCode"] == 200
 
 
 def test_a_connect_event_of_another_origin_is_forbidden(room: Room) -> None:
-    told = event("socket-connect")
-    told["headers"]["origin"] = "https://evil.example"
-    assert room.sockets.take(told)["statusCode"] == 403
+    sent = event("socket-connect")
+    sent["headers"]["origin"] = "https://evil.example"
+    assert room.sockets.take(sent)["statusCode"] == 403
 
 
 def test_a_connect_event_of_the_api_s_own_origin_is_accepted() -> None:
-    told = event("socket-connect")
-    told["headers"]["origin"] = "https://api.example"
+    sent = event("socket-connect")
+    sent["headers"]["origin"] = "https://api.example"
     origins = "https://api.example https://other.example"
     with closing(Sockets(container(STRATALOG_ORIGINS=origins))) as sockets:
-        assert sockets.take(told)["statusCode"] == 200
+        assert sockets.take(sent)["statusCode"] == 200
 
 
 def test_the_recorded_hello_is_answered_with_the_version_and_the_silence_limit(room: Room) -> None:
@@ -102,7 +102,7 @@ def test_a_hello_after_the_end_of_its_connection_adds_no_listener(room: Room) ->
 
 
 def test_a_connection_is_closed_15_minutes_after_its_hello_and_gets_no_more_pokes() -> None:
-    environment, held = memory_place(), Held()
+    environment, held = memory_environment(), Held()
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     listeners.join("a", "acme", "plan", None)
     environment.clock.sleep(15 * 60 - 1)
@@ -135,7 +135,7 @@ def test_presence_right_after_the_hello_works_although_eventual_reads_lag(room: 
     room.held.posted.clear()
     room.take("message", "b", type="presence", state=1)
     assert room.held.closed == []
-    assert sorted(room.held.posted, key=lambda one: one[0]) == [(id, Here({"b": 1})) for id in ("a", "b")]
+    assert sorted(room.held.posted, key=lambda posted: posted[0]) == [(id, Here({"b": 1})) for id in ("a", "b")]
 
 
 def test_a_connection_above_the_limit_of_shown_connections_stays_open_and_is_not_shown(
@@ -223,7 +223,9 @@ def test_presence_is_sent_to_all_listeners_and_removed_on_disconnect(room: Room)
     room.hello("b")
     room.held.posted.clear()
     room.take("message", "a", type="presence", state={"cell": "C2"})
-    assert sorted(room.held.posted, key=lambda one: one[0]) == [(id, Here({"a": {"cell": "C2"}})) for id in ("a", "b")]
+    assert sorted(room.held.posted, key=lambda posted: posted[0]) == [
+        (id, Here({"a": {"cell": "C2"}})) for id in ("a", "b")
+    ]
     room.hello("c")
     assert room.held.posted[-1] == ("c", Here({"a": {"cell": "C2"}}))
     room.held.posted.clear()
@@ -238,7 +240,7 @@ def test_a_presence_state_above_the_size_limit_closes_the_connection(room: Room)
 
 
 def test_an_expired_listener_gets_no_poke_and_is_closed() -> None:
-    environment, held = memory_place(), Held()
+    environment, held = memory_environment(), Held()
     assert isinstance(environment.clock, ManualClock)
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     listeners.join("token", "acme", "plan", environment.clock.wall_ms() + 1000)
@@ -252,7 +254,7 @@ def test_an_expired_listener_gets_no_poke_and_is_closed() -> None:
 
 
 def test_a_failed_close_of_an_expired_listener_does_not_prevent_other_pokes() -> None:
-    environment, held = memory_place(), Held()
+    environment, held = memory_environment(), Held()
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     listeners.join("over", "acme", "plan", environment.clock.wall_ms())
     listeners.join("living", "acme", "plan", None)
@@ -265,7 +267,7 @@ def test_a_failed_close_of_an_expired_listener_does_not_prevent_other_pokes() ->
 
 
 def test_an_announcement_to_slow_connections_ends_after_its_time_limit() -> None:
-    environment, held = memory_place(), Held()
+    environment, held = memory_environment(), Held()
     held.on_post = lambda: environment.clock.sleep(ANNOUNCE_SECONDS_MAX + 1)
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     for number in range(100):
@@ -281,7 +283,7 @@ def kinds(deployed: Deployed) -> list[str]:
 
 
 def test_the_messages_and_closes_of_an_announcement_share_a_time_limit() -> None:
-    environment, held = memory_place(), Held()
+    environment, held = memory_environment(), Held()
     held.on_post = held.on_close = lambda: environment.clock.sleep(ANNOUNCE_SECONDS_MAX / 2)
     listeners = Listeners(environment, held)  # type: ignore[arg-type]
     for number in range(6):
@@ -316,17 +318,17 @@ def test_announcements_of_several_documents_share_a_time_limit(room: Room) -> No
 def test_a_client_behind_a_gateway_finds_the_websocket_address_and_gets_a_poke(queued: str, deployed: Deployed) -> None:
     deployed.serve(STRATALOG_QUEUED=queued)
     deployed.store.create(ORGANISATION, "plan")
-    one, other = (HttpTransport(deployed.document_url("plan")) for _ in range(2))
+    first, second = (HttpTransport(deployed.document_url("plan")) for _ in range(2))
     heard = threading.Semaphore(0)
-    one.pull(Pull("g"))
-    stop = one.listen(heard.release)
+    first.pull(Pull("g"))
+    stop = first.listen(heard.release)
     assert heard.acquire(timeout=SECONDS_MAX), "the connection is not ready"
     assert kinds(deployed) == ["ready"]
-    other.push(Push("h", [Mutation(client="c", id=1, name="put", args={"key": "k", "value": 1})]))
+    second.push(Push("h", [Mutation(client="c", id=1, name="put", args={"key": "k", "value": 1})]))
     deployed.source.poll()
     assert heard.acquire(timeout=SECONDS_MAX), "no poke came"
     assert kinds(deployed) == ["ready", "poke"]
     assert deployed.gateway.connections == 1
     stop()
-    for way in (one, other):
+    for way in (first, second):
         way.close()

@@ -71,7 +71,7 @@ def test_a_failed_call_of_maintenance_is_sent_to_a_queue() -> None:
     (rule,) = resources("AWS::Events::Rule").values()
     assert [target["DeadLetterConfig"]["Arn"] for target in rule["Targets"]] == [failed]
     statements = resources("AWS::SQS::QueuePolicy")["FailedCallsPolicy"]["PolicyDocument"]["Statement"]
-    assert {"Service": "events.amazonaws.com"} in [one["Principal"] for one in statements]
+    assert {"Service": "events.amazonaws.com"} in [statement["Principal"] for statement in statements]
 
 
 def test_every_push_is_queued_by_default() -> None:
@@ -132,23 +132,25 @@ def test_init_and_the_template_make_buckets_with_the_same_expiry() -> None:
 )
 def test_each_report_in_a_log_has_a_metric_and_an_alarm(reported: str, metric: str, logs: set[str]) -> None:
     filters = [
-        one
-        for one in resources("AWS::Logs::MetricFilter").values()
-        if [metric] == [counted["MetricName"] for counted in one["MetricTransformations"]]
+        resource
+        for resource in resources("AWS::Logs::MetricFilter").values()
+        if [metric] == [counted["MetricName"] for counted in resource["MetricTransformations"]]
     ]
-    assert {one["FilterPattern"] for one in filters} == {f'"{reported}"'}
-    assert {one["LogGroupName"]["Ref"] for one in filters} == logs
-    namespaces = {counted["MetricNamespace"]["Fn::Sub"] for one in filters for counted in one["MetricTransformations"]}
-    alarms = [one for one in resources("AWS::CloudWatch::Alarm").values() if one["MetricName"] == metric]
-    assert [(one["Namespace"]["Fn::Sub"], one["Threshold"], one["Statistic"]) for one in alarms] == [
-        (*namespaces, 0, "Sum")
-    ]
+    assert {resource["FilterPattern"] for resource in filters} == {f'"{reported}"'}
+    assert {resource["LogGroupName"]["Ref"] for resource in filters} == logs
+    namespaces = {
+        counted["MetricNamespace"]["Fn::Sub"] for resource in filters for counted in resource["MetricTransformations"]
+    }
+    alarms = [resource for resource in resources("AWS::CloudWatch::Alarm").values() if resource["MetricName"] == metric]
+    assert [
+        (resource["Namespace"]["Fn::Sub"], resource["Threshold"], resource["Statistic"]) for resource in alarms
+    ] == [(*namespaces, 0, "Sum")]
     assert "AlarmActions" in alarms[0]
 
 
 def test_every_function_and_every_queue_of_failures_has_an_alarm() -> None:
     alarms = resources("AWS::CloudWatch::Alarm").values()
-    watched = {(one["MetricName"], watched_by(one)) for one in alarms if "Dimensions" in one}
+    watched = {(alarm["MetricName"], watched_by(alarm)) for alarm in alarms if "Dimensions" in alarm}
     assert {("Errors", name) for name in resources("AWS::Lambda::Function")} <= watched
     for queue in ("DeadLetters", "Undelivered", "FailedCalls"):
         assert ("ApproximateNumberOfMessagesVisible", queue) in watched
@@ -179,17 +181,17 @@ def transport(stack: Stack, name: str) -> HttpTransport:
 
 
 def test_two_clients_of_a_deployed_stack_converge_and_a_listening_client_gets_a_poke(stack: Stack) -> None:
-    source, told = stack.source(), threading.Event()
+    source, poked = stack.source(), threading.Event()
     with Client(transport(stack, "ann")) as ann, Client(listening := transport(stack, "bob")) as bob:
         ann.sync()
         bob.sync()
-        stop = listening.listen(told.set)
-        assert told.wait(POKE_SECONDS_MAX), "the connection is not ready"
-        told.clear()
+        stop = listening.listen(poked.set)
+        assert poked.wait(POKE_SECONDS_MAX), "the connection is not ready"
+        poked.clear()
         ann.mutate("put", {"key": "notes/1", "value": "by ann"})
         ann.sync()
         source.poll()
-        assert told.wait(POKE_SECONDS_MAX), "no poke came"
+        assert poked.wait(POKE_SECONDS_MAX), "no poke came"
         stop()
         bob.mutate("append", {"key": "list", "item": "by bob"})
         bob.sync()

@@ -110,21 +110,21 @@ def _open(path: Path) -> tuple[SqliteDatabase, RowBlobs]:
 def _checked(path: Path, acknowledged: dict[str, int], turn: int) -> dict[str, int]:
     """Return the number of writes of each name. Check that no write is lost or partial, and check the keys of blobs."""
     database, blobs = _open(path)
-    found = {}
+    checked = {}
     wanted_keys = set()
     for name, count in acknowledged.items():
         items = list(database.index.query(name))
-        found[name] = len(items) if name in SINGLES else len(items) // 2
-        assert found[name] >= count, f"round {turn}: {name} lost a write: {found[name]} of {count}"
-        wanted = [write.item for n in range(found[name]) for write in _writes(name, n)]
+        checked[name] = len(items) if name in SINGLES else len(items) // 2
+        assert checked[name] >= count, f"round {turn}: {name} lost a write: {checked[name]} of {count}"
+        wanted = [write.item for n in range(checked[name]) for write in _writes(name, n)]
         assert items == wanted, f"round {turn}: {name} is torn"
-        wanted_keys |= {_key(_body(name, n)) for n in range(found[name])}
+        wanted_keys |= {_key(_body(name, n)) for n in range(checked[name])}
     assert {stat.key for stat in blobs.list("")} == wanted_keys, f"round {turn}: blobs are not those of the commits"
     database.close()
     check = apsw.Connection(str(path))
     assert check.pragma("integrity_check") == "ok", f"round {turn}: the file is damaged"
     check.close()
-    return found
+    return checked
 
 
 if __name__ == "__main__":

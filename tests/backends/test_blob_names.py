@@ -151,6 +151,25 @@ def test_a_reader_finds_a_blob_of_format_1_while_a_put_replaces_its_file(
     assert names_of(tmp_path) == [f"{KEY}.bin.zst"]
 
 
+def test_a_list_has_a_blob_of_format_1_while_a_put_replaces_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The put happens after the list has read the folder, and before it looks at the file."""
+    old(tmp_path)
+    blobs = FileBlobs(tmp_path, ManualClock())
+    looks_at = os.stat
+
+    def put_before(path: Any, *rest: Any, **options: Any) -> Any:
+        if path == str(tmp_path / KEY):
+            monkeypatch.undo()
+            blobs.put(KEY, BODY)
+        return looks_at(path, *rest, **options)
+
+    monkeypatch.setattr(os, "stat", put_before)
+    assert [stat.key for stat in blobs.list("")] == [KEY]
+    assert names_of(tmp_path) == [f"{KEY}.bin.zst"]
+
+
 def test_a_file_with_an_unknown_suffix_is_not_a_blob(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path, ManualClock())
     blobs.put(KEY, BODY)

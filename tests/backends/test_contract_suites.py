@@ -109,13 +109,13 @@ def test_each_planted_fault_of_announcements_fails_the_expected_contract_tests(
             ends: list[DirectAnnouncements] = []
             return [DirectAnnouncements(ends, fault) for _ in range(processes)]
 
-    found = []
+    failed = []
     for name in ANNOUNCEMENTS:
         try:
             getattr(Suite(), name)()
         except (AssertionError, Unavailable, ValueError):
-            found.append(name)
-    assert found == failing
+            failed.append(name)
+    assert failed == failing
 
 
 @pytest.mark.parametrize(

@@ -275,7 +275,7 @@ def _no_room() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-KEEP_AND_LIST = """
+HOLD_AND_LIST = """
 import sys
 from stratalog.backends import files
 from stratalog.backends.files import FileBlobs
@@ -295,7 +295,7 @@ assert not blobs.delete(key, "another") and len(sys.argv) == 3
 def test_names_of_files_are_utf_8_whatever_the_locale_says(tmp_path: Path) -> None:
     plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
     for encoding, environment in (("ascii", {**plain, "PYTHONUTF8": "0"}), ("utf-8", {**plain, "PYTHONUTF8": "1"})):
-        command = [sys.executable, "-c", KEEP_AND_LIST, str(tmp_path / "blobs"), encoding]
+        command = [sys.executable, "-c", HOLD_AND_LIST, str(tmp_path / "blobs"), encoding]
         subprocess.run(command, check=True, env={**os.environ, **environment})
     assert [os.fsencode(path.name) for path in (tmp_path / "blobs" / "計画").iterdir()] == ["é".encode()]
 

@@ -81,13 +81,13 @@ def test_a_store_whose_process_was_killed_can_be_read_on_a_full_disk(
         store.create("acme", "plan").put("a", 1)
         shutil.copytree(tmp_path / "data", tmp_path / "killed")
     disk.errno, disk.full = reason, True
-    with stratalog.open(tmp_path / "killed", clock=ManualClock()) as found:
-        assert found.document("acme", "plan").get("a") == 1
+    with stratalog.open(tmp_path / "killed", clock=ManualClock()) as store:
+        assert store.document("acme", "plan").get("a") == 1
         with pytest.raises(StorageFull):
-            found.document("acme", "plan").put("b", 2)
-        assert found.document("acme", "plan").version == 1
+            store.document("acme", "plan").put("b", 2)
+        assert store.document("acme", "plan").version == 1
         disk.full = False
-        found.document("acme", "plan").put("b", 2)
+        store.document("acme", "plan").put("b", 2)
 
 
 @pytest.mark.parametrize("reason", NO_ROOM)
@@ -183,12 +183,12 @@ def test_threads_read_a_killed_store_without_room_for_shared_memory(tmp_path: Pa
         store.create("acme", "plan").put("a", 1)
         shutil.copytree(tmp_path / "data", tmp_path / "killed")
     assert (tmp_path / "killed" / "index.sqlite-wal").stat().st_size > 0
-    with _file_bytes_max(4096), stratalog.open(tmp_path / "killed") as found:
+    with _file_bytes_max(4096), stratalog.open(tmp_path / "killed") as store:
         values = list[object]()
-        join_all(start_all([lambda: values.append(found.document("acme", "plan").get("a"))] * 4))
+        join_all(start_all([lambda: values.append(store.document("acme", "plan").get("a"))] * 4))
         assert values == [1] * 4
-    with stratalog.open(tmp_path / "killed") as found:
-        assert found.document("acme", "plan").get("a") == 1
+    with stratalog.open(tmp_path / "killed") as store:
+        assert store.document("acme", "plan").get("a") == 1
 
 
 def test_a_read_that_waits_for_another_read_without_room_delays_no_fork(

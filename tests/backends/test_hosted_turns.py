@@ -124,7 +124,7 @@ def mark(index: Slow, id: str) -> None:
     MemoryIndex.commit(index, [Put(Item(WAITING, MARK_SORT, {"i": id}))])
 
 
-def keep_busy(writer: Writer, commits: int = 6) -> None:
+def write_repeatedly(writer: Writer, commits: int = 6) -> None:
     for _ in range(commits):
         assert writer.put()
         writer.look()
@@ -146,7 +146,7 @@ def test_only_logs_and_records_have_turns() -> None:
 def test_a_busy_writer_reads_the_mark_every_50_to_70_ms(index: Slow) -> None:
     writer = Writer(index)
     begun = index.clock.boot_ms()
-    keep_busy(writer, 60)
+    write_repeatedly(writer, 60)
     passed = index.clock.boot_ms() - begun
     assert passed / 70 <= len(index.marks()) <= passed / 50 + 1
     assert set(index.marks()) == {"get"}
@@ -156,18 +156,18 @@ def test_a_writer_that_commits_every_200_ms_never_reads_the_mark(index: Slow) ->
     writer = Writer(index)
     for _ in range(10):
         index.clock.sleep(0.2)
-        keep_busy(writer, 1)
+        write_repeatedly(writer, 1)
     assert index.marks() == []
 
 
 def test_a_new_mark_pauses_a_busy_writer_once_for_up_to_100_ms(index: Slow) -> None:
     writer = Writer(index)
-    keep_busy(writer)
+    write_repeatedly(writer)
     mark(index, "new")
-    keep_busy(writer)
+    write_repeatedly(writer)
     gets = [partition for what, partition in index.calls if what == "get" and partition == ENTRIES]
     assert 4 <= len(gets) <= 100 / COMMIT_MS
-    keep_busy(writer, 20)
+    write_repeatedly(writer, 20)
     assert len([partition for what, partition in index.calls if (what, partition) == ("get", ENTRIES)]) == len(gets)
 
 
@@ -177,18 +177,18 @@ def test_a_lower_minimum_scale_makes_a_writer_of_a_fast_index_read_the_mark_more
 ) -> None:
     index.call_ms = 2
     writer = Writer(index, scale_min)
-    keep_busy(writer, 60)  # until the estimate of a round trip is 2 ms
+    write_repeatedly(writer, 60)  # until the estimate of a round trip is 2 ms
     index.calls.clear()
     begun = index.clock.boot_ms()
     while index.clock.boot_ms() - begun < 200:
-        keep_busy(writer, 1)
+        write_repeatedly(writer, 1)
     assert looks - 4 <= len(index.marks()) <= looks + 1
 
 
 def test_a_writer_pauses_for_a_shorter_time_on_a_fast_index(index: Slow) -> None:
     index.call_ms = 2
     writer = Writer(index, 0.2)
-    keep_busy(writer, 60)
+    write_repeatedly(writer, 60)
     writer.turns._traffic[PREFIX].stop = True
     begun = index.clock.boot_ms()
     assert writer.put()
@@ -207,26 +207,26 @@ def test_a_waiting_writer_of_a_fast_index_writes_the_mark_earlier(index: Slow) -
 
 def test_a_pause_ends_without_a_commit_if_another_writer_takes_the_position(index: Slow) -> None:
     writer = Writer(index)
-    keep_busy(writer)
+    write_repeatedly(writer)
     mark(index, "new")
     while not writer.turns._traffic[PREFIX].stop:
-        keep_busy(writer, 1)
+        write_repeatedly(writer, 1)
     sent = index.calls.count(("commit", ENTRIES))
-    place = Item(ENTRIES, number(writer.head + 1), {"n": 2})
-    MemoryIndex.commit(index, [Put(place, Absent())])
+    item = Item(ENTRIES, number(writer.head + 1), {"n": 2})
+    MemoryIndex.commit(index, [Put(item, Absent())])
     begun = index.clock.boot_ms()
     with pytest.raises(ConditionFailed) as failed:
-        writer.turns.commit([Put(Item(ENTRIES, place.sort, {"n": 1}), Absent())])
-    assert failed.value.items == {0: place}
+        writer.turns.commit([Put(Item(ENTRIES, item.sort, {"n": 1}), Absent())])
+    assert failed.value.items == {0: item}
     assert index.calls.count(("commit", ENTRIES)) == sent
     assert index.clock.boot_ms() - begun < 30
 
 
 def test_a_writer_without_recent_commits_does_not_pause(index: Slow) -> None:
     writer = Writer(index)
-    keep_busy(writer)
+    write_repeatedly(writer)
     mark(index, "new")
-    keep_busy(writer, 5)
+    write_repeatedly(writer, 5)
     writer.turns._traffic[PREFIX].stop = True
     index.clock.sleep(1)
     begun = index.clock.boot_ms()
@@ -266,8 +266,8 @@ def test_a_writer_that_lost_two_races_and_waited_40_ms_writes_the_mark(index: Sl
 
 def test_a_writer_with_recent_commits_waits_250_ms_before_it_writes_the_mark(index: Slow) -> None:
     writer, other = Writer(index), Writer(index)
-    keep_busy(writer, 2)
-    keep_busy(writer, 6)
+    write_repeatedly(writer, 2)
+    write_repeatedly(writer, 6)
     index.calls.clear()
     lose_for(writer, other, 0.2)
     assert "commit" not in index.marks()
@@ -289,7 +289,7 @@ def test_a_writer_does_not_pause_for_its_own_mark(index: Slow) -> None:
     lose_for(writer, other, 0.1)
     writer.read()
     begun = index.clock.boot_ms()
-    keep_busy(writer, 30)
+    write_repeatedly(writer, 30)
     looks = len(index.marks()) - 2
     assert looks > 3
     assert index.clock.boot_ms() - begun == COMMIT_MS * (30 + looks)
@@ -303,7 +303,7 @@ def test_a_known_mark_that_a_late_read_returns_again_counts_as_known(index: Slow
 
 def test_threads_of_a_process_pause_for_each_other(index: Slow) -> None:
     writer, other = Writer(index), Writer(index)
-    keep_busy(writer)
+    write_repeatedly(writer)
     index.clock.sleep(2)
 
     def wait_in_vain() -> None:
@@ -324,7 +324,7 @@ def test_writers_continue_if_marks_can_be_neither_read_nor_written(index: Slow) 
     index.fails = True
     lose_for(writer, other, 0.2)
     writer.read()
-    keep_busy(writer, 20)
+    write_repeatedly(writer, 20)
     assert "commit" not in index.marks()
 
 
@@ -338,7 +338,7 @@ def test_a_commit_succeeds_although_no_thread_can_be_started(index: Slow, error:
 
     writer = Writer(index)
     writer.turns = HostedTurns(index, index.clock, none)
-    keep_busy(writer, 20)
+    write_repeatedly(writer, 20)
     assert tried
 
 

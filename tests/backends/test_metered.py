@@ -152,7 +152,7 @@ def test_a_query_that_stops_midway_is_billed_for_its_first_page(index: MeteredIn
         index.commit([Put(item(f"{number:03d}", 300_000))])
     first_page = -(-4 * 300_007 // 4096)
     assert spent(index, lambda: next(index.query("p"))) == {("Query", "read units"): first_page}
-    assert [found.sort for found in index.query("p")] == [f"{number:03d}" for number in range(12)]
+    assert [item.sort for item in index.query("p")] == [f"{number:03d}" for number in range(12)]
 
 
 def test_a_metered_index_has_no_joint_commits() -> None:
@@ -232,8 +232,8 @@ def test_a_store_without_a_meter_does_not_wrap_its_index() -> None:
     )
 )
 def test_the_size_estimate_of_an_encoded_item_is_an_upper_bound(attributes: dict[str, Attribute]) -> None:
-    whole = Item("p", "sort", attributes)
-    assert small_bytes(whole, encode(attributes)) >= item_bytes(whole)
+    item = Item("p", "sort", attributes)
+    assert small_bytes(item, encode(attributes)) >= item_bytes(item)
 
 
 @pytest.mark.parametrize(

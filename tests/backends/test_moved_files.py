@@ -308,8 +308,8 @@ def test_a_store_whose_database_is_lost_keeps_the_commits_in_its_write_ahead_log
     with pytest.raises(Corrupt, match="write-ahead log has commits"):
         stratalog.open(tmp_path / "copy")
     database.write_bytes(before)
-    with stratalog.open(tmp_path / "copy") as found:
-        assert found.document("acme", "plan").get("a") == 1
+    with stratalog.open(tmp_path / "copy") as store:
+        assert store.document("acme", "plan").get("a") == 1
     database.unlink()
     log.write_bytes(b"")  # a log without commits, as after a close that could not delete it
     with stratalog.open(tmp_path / "copy") as new:

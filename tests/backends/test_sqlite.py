@@ -118,8 +118,8 @@ def test_a_second_handle_of_the_file_sees_each_commit_immediately(tmp_path: Path
 def test_concurrent_commits_of_two_processes_are_all_stored(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     commands = [[sys.executable, "-c", COUNT_TO_200, str(path), name] for name in ("a", "b")]
-    with start(commands[0]) as one, start(commands[1]) as other:
-        for process in (one, other):
+    with start(commands[0]) as first, start(commands[1]) as second:
+        for process in (first, second):
             process.end()
             assert process.stderr == ""
     index = _open(path).index

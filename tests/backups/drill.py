@@ -31,10 +31,10 @@ import msgspec
 
 import stratalog
 from stratalog.codec import sha256
-from tests.backups.writers import ORGANISATION, SETTINGS, Acknowledged, Task, read_notes
+from tests.backups.writers import ORGANISATION, SETTINGS, Acknowledged, Task, read_acknowledged
 from tests.processes import COMMAND_LINE, ChildProcess, run, start
 
-__all__ = ["Found", "main", "record_fault", "run_drill", "told"]
+__all__ = ["DrillResult", "content_of", "main", "record_fault", "run_drill"]
 
 WRITERS = 3
 SECONDS = 6.0
@@ -43,7 +43,7 @@ COMMAND_SECONDS_MAX = 300
 SHOWN_MAX = 10
 
 
-class Found(msgspec.Struct):
+class DrillResult(msgspec.Struct):
     """The counts of the drill's actions and comparisons, and its findings."""
 
     counts: Counter[str]
@@ -57,9 +57,9 @@ class Homes(msgspec.Struct, frozen=True):
     backups: str
 
 
-def run_drill(rounds: int, seed: int, *, seconds: float = SECONDS, aws: bool = False) -> Found:
+def run_drill(rounds: int, seed: int, *, seconds: float = SECONDS, aws: bool = False) -> DrillResult:
     """Run ``rounds`` rounds. The seed of the first round is ``seed``, and each next round adds one."""
-    drill = Found(Counter(), [])
+    drill = DrillResult(Counter(), [])
     for number in range(rounds):
         with TemporaryDirectory(prefix="stratalog-drill-") as folder:
             homes = _aws_homes(f"drill-{seed + number}") if aws else _folders(Path(folder))
@@ -86,9 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Round:
-    def __init__(self, folder: Path, homes: Homes, seed: int, seconds: float, drill: Found) -> None:
-        self._notes = folder / "notes"
-        self._notes.mkdir()
+    def __init__(self, folder: Path, homes: Homes, seed: int, seconds: float, drill: DrillResult) -> None:
+        self._records_folder = folder / "notes"
+        self._records_folder.mkdir()
         self._homes = homes
         self._seed = seed
         self._seconds = seconds
@@ -104,17 +104,17 @@ class _Round:
             json.loads(line) for line in _stratalog("backup", "list", self._homes.backups, "--json").splitlines()
         ]
         self._drill.counts["backups"] += len(backups)
-        noted = list(read_notes(self._notes))
+        noted = list(read_acknowledged(self._records_folder))
         self._drill.counts["acknowledged"] += len(noted)
         for name, backup in (("newest", backups[-1]), ("older", self._chance.choice(backups))):
             _stratalog("backup", "verify", self._homes.backups, "--backup", backup["id"])
             self._restore(name, ["--backup", backup["id"]])
-            before = [one for one in noted if one.at_ms < backup["started_ms"]]
+            before = [record for record in noted if record.at_ms < backup["started_ms"]]
             self._check(name, before, until_ms=None)
         moment_ms = self._chance.choice(noted).created_ms
         time_text = datetime.fromtimestamp(moment_ms / 1000, tz=UTC).isoformat()
         self._restore("cut", ["--time", time_text])
-        self._check("cut", [one for one in noted if one.created_ms <= moment_ms], until_ms=moment_ms)
+        self._check("cut", [record for record in noted if record.created_ms <= moment_ms], until_ms=moment_ms)
 
     def _write_and_back_up(self) -> None:
         until = time.monotonic() + self._seconds
@@ -132,9 +132,9 @@ class _Round:
                 writer.end(0, self._seconds + COMMAND_SECONDS_MAX)
 
     def _writer(self, number: int, until: float) -> ChildProcess:
-        notes = self._notes / f"{number}-{time.monotonic_ns()}.jsonl"
+        records_path = self._records_folder / f"{number}-{time.monotonic_ns()}.jsonl"
         seed = self._chance.randrange(2**20)
-        task = Task(self._url, str(notes), seed, max(0.1, until - time.monotonic()))
+        task = Task(self._url, str(records_path), seed, max(0.1, until - time.monotonic()))
         return start([sys.executable, "-m", "tests.backups.writers", msgspec.json.encode(task).decode()])
 
     def _back_up(self, *, killed: bool) -> None:
@@ -155,10 +155,10 @@ class _Round:
     def _check(self, name: str, wanted: Iterable[Acknowledged], until_ms: int | None) -> None:
         """Check that the restored store has every wanted version. Then check each log and record against the source."""
         with stratalog.open(self._homes.store(name), settings=SETTINGS) as restored:
-            for one in wanted:
+            for record in wanted:
                 self._drill.counts["versions compared"] += 1
-                if (fact := told(restored, one)) != one.fact:
-                    self._drill.wrong.append(f"seed {self._seed}, {name}: {one} is {fact}")
+                if (fact := content_of(restored, record)) != record.fact:
+                    self._drill.wrong.append(f"seed {self._seed}, {name}: {record} is {fact}")
             with stratalog.open(self._url, settings=SETTINGS) as source:
                 for line in restored.list(ORGANISATION):
                     self._check_log(name, source, restored.log(ORGANISATION, line.id), until_ms)
@@ -186,19 +186,19 @@ def record_fault(source: stratalog.Store, restored: stratalog.Store, id: str, un
     versions = [*source.records(ORGANISATION).versions(id)]
     if last not in versions:
         return "is no beginning of its source"
-    if until_ms is not None and [last] != [one for one in versions if one.created_ms <= until_ms][-1:]:
+    if until_ms is not None and [last] != [version for version in versions if version.created_ms <= until_ms][-1:]:
         return f"ends at {last.version}"
     return ""
 
 
-def told(store: stratalog.Store, one: Acknowledged) -> str:
+def content_of(store: stratalog.Store, acknowledged: Acknowledged) -> str:
     """Return the fact of the acknowledged version in the store, or the error's text if the store lacks the version."""
     try:
-        if one.kind == "log":
-            return store.log(ORGANISATION, one.name).entry(one.version).hash.hex()
-        if one.kind == "record":
-            return sha256(store.records(ORGANISATION).get(one.name, one.version).body).hex()
-        value = store.document(ORGANISATION, one.name).at(one.version).get(one.key)
+        if acknowledged.kind == "log":
+            return store.log(ORGANISATION, acknowledged.name).entry(acknowledged.version).hash.hex()
+        if acknowledged.kind == "record":
+            return sha256(store.records(ORGANISATION).get(acknowledged.name, acknowledged.version).body).hex()
+        value = store.document(ORGANISATION, acknowledged.name).at(acknowledged.version).get(acknowledged.key)
         return sha256(value.encode()).hex()
     except stratalog.NotFound as exc:
         return str(exc)

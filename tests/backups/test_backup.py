@@ -40,7 +40,7 @@ from stratalog.tree.nodes import Slot
 from stratalog.tree.update import update
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
-from tests.maintenance.growing import SETTINGS, grow, told
+from tests.maintenance.growing import SETTINGS, contents_of, grow
 
 pytestmark = pytest.mark.slow
 
@@ -54,15 +54,15 @@ def test_each_backup_and_its_restoration_equal_the_store_at_that_moment(seed: in
     wanted = []
     for count in steps:
         grow(store, chance, count)
-        wanted.append(told(store))
+        wanted.append(contents_of(store))
         report = backups.make(store)
         assert report.manifest.failures == ()
-        assert told(backups.restored(backups.view())) == wanted[-1]
+        assert contents_of(backups.restored(backups.view())) == wanted[-1]
         assert backups.make(store).written_blobs == 0
     ids = [manifest.id for manifest in backups.repository().manifests()]
     assert ids == sorted(ids)
     for id, what in zip(ids[::2], wanted, strict=True):
-        assert told(backups.view(id)) == what
+        assert contents_of(backups.view(id)) == what
 
 
 def test_a_backup_counts_each_object_that_it_writes_except_manifests() -> None:
@@ -112,7 +112,7 @@ def test_a_backup_after_killed_backups_is_complete(seed: int, lives: list[int]) 
     assert len(backups.repository().manifests()) <= len(lives)
     dying.left = 10**9
     backups.make(store)
-    assert told(backups.restored(backups.view())) == told(store)
+    assert contents_of(backups.restored(backups.view())) == contents_of(store)
 
 
 @pytest.mark.parametrize("puts", [14, 20, 40])
@@ -133,7 +133,7 @@ def test_a_backup_after_a_kill_does_not_rewrite_blobs_of_the_saved_progress(puts
     dying.left, dying.put_keys = 10**9, []
     backups.make(store)
     assert saved.isdisjoint(dying.put_keys)
-    assert told(backups.view()) == told(store)
+    assert contents_of(backups.view()) == contents_of(store)
 
 
 def test_a_deleted_log_is_in_the_earlier_backup_and_not_in_the_next(memory: stratalog.Store) -> None:
@@ -159,7 +159,7 @@ def test_a_fork_of_a_deleted_log_is_restored_with_its_inherited_versions(memory:
     backups.make(memory)
     restored = backups.restored(backups.view())
     assert restored.document("acme", "copy").at(7).to_dict() == {"a/1": 6}
-    assert told(restored) == told(memory)
+    assert contents_of(restored) == contents_of(memory)
 
 
 def test_a_sealed_segment_is_packed_once(memory: stratalog.Store) -> None:
@@ -192,7 +192,7 @@ def test_a_redacted_entry_is_redacted_in_the_next_backup(memory: stratalog.Store
     log.redact(2)
     backups.make(memory)
     assert backups.view().log("acme", "events").entry(2).redacted
-    assert told(backups.view()) == told(memory)
+    assert contents_of(backups.view()) == contents_of(memory)
 
 
 def test_a_backup_after_a_collection_contains_no_redacted_body(memory: stratalog.Store) -> None:
@@ -216,9 +216,12 @@ def test_a_backup_after_a_collection_contains_no_redacted_body(memory: stratalog
         records.free("pruned")
         collect(memory.environment, "acme")
     backups.make(memory)
-    kept = [[stat.key for stat in place.blobs.list("")] for place in (memory.environment, backups.view().environment)]
-    assert len(kept[0]) == 2
-    assert kept[1] == kept[0]
+    remaining = [
+        [stat.key for stat in environment.blobs.list("")]
+        for environment in (memory.environment, backups.view().environment)
+    ]
+    assert len(remaining[0]) == 2
+    assert remaining[1] == remaining[0]
 
 
 def test_a_damaged_blob_is_named_and_the_rest_is_backed_up(memory: stratalog.Store) -> None:
@@ -262,7 +265,7 @@ def test_a_backup_has_logs_and_records_with_the_longest_ids(memory: stratalog.St
     memory.records(organisation).put("r" * RECORD_ID_BYTES_MAX, b"x" * 9000)
     backups = Backups(memory.environment.clock)
     assert backups.make(memory).manifest.failures == ()
-    assert told(backups.restored(backups.view())) == told(memory)
+    assert contents_of(backups.restored(backups.view())) == contents_of(memory)
 
 
 def test_a_restoration_into_a_store_that_is_not_empty_is_a_conflict(memory: stratalog.Store) -> None:
@@ -295,7 +298,7 @@ def test_a_killed_restoration_resumes_and_a_different_restoration_is_a_conflict(
     with pytest.raises(Conflict):
         restore_store(backups.view(), target, "b")
     restore_store(backups.view(), target, "a")
-    assert told(target) == told(memory)
+    assert contents_of(target) == contents_of(memory)
 
 
 def test_a_mutation_of_a_document_in_a_backup_is_invalid(memory: stratalog.Store) -> None:
@@ -324,7 +327,7 @@ def test_a_log_that_rolls_over_during_a_backup_is_restored_to_its_head(
         patch.setattr(family, "find_head", roll_over_first)
         backups.make(memory)
     restored = backups.restored(backups.view())
-    assert told(restored)["acme/plan"][2:] == told(memory)["acme/plan"][2:]
+    assert contents_of(restored)["acme/plan"][2:] == contents_of(memory)["acme/plan"][2:]
     assert restored.document("acme", "plan").put("a/10", 10).version == 11
     assert verify_history(restored, HistoryName("log", "acme", "plan")).findings == ()
 
@@ -335,9 +338,9 @@ def test_verification_accepts_a_backup_and_reports_each_damaged_or_missing_objec
     for line in list(memory.list("acme")):
         archive_segments(memory.log("acme", line.id))
     backups.make(memory)
-    whole = verify_backup(backups.repository(), backups.repository().manifest())
-    assert whole.findings == ()
-    assert whole.histories == len(list(list_histories(memory)))
+    intact = verify_backup(backups.repository(), backups.repository().manifest())
+    assert intact.findings == ()
+    assert intact.histories == len(list(list_histories(memory)))
     keys = [stat.key for stat in backups.blobs.list(f"{ROOT}/") if "/manifests/" not in stat.key]
     assert {key.split("/")[1] for key in keys} >= {"blobs", "chunks", "packs"}
     for key in keys:
@@ -486,7 +489,7 @@ def test_blobs_that_were_repaired_in_the_store_are_in_the_next_backup(memory: st
     for key, body in bodies.items():
         blobs.put(key, body)
     assert backups.make(memory).manifest.failures == ()
-    assert told(backups.restored(backups.view())) == told(memory)
+    assert contents_of(backups.restored(backups.view())) == contents_of(memory)
 
 
 def test_a_backup_made_anew_repairs_a_damaged_repository(memory: stratalog.Store) -> None:
@@ -498,7 +501,7 @@ def test_a_backup_made_anew_repairs_a_damaged_repository(memory: stratalog.Store
     back_up(memory, backups.repository(), anew=True)
     for manifest in backups.repository().manifests():
         assert verify_backup(backups.repository(), manifest).findings == ()
-    assert told(backups.view(old.id)) == told(memory)
+    assert contents_of(backups.view(old.id)) == contents_of(memory)
 
 
 def test_pruning_leaves_the_remaining_backups_intact(memory: stratalog.Store) -> None:
@@ -508,7 +511,7 @@ def test_pruning_leaves_the_remaining_backups_intact(memory: stratalog.Store) ->
     for _ in range(4):
         grow(memory, chance, 15)
         backups.make(memory)
-        wanted.append(told(memory))
+        wanted.append(contents_of(memory))
     clock.sleep(ABANDONED_SECONDS + 1)
     planned = prune_backups(backups.repository(), 2, dry_run=True)
     pruned = prune_backups(backups.repository(), 2)
@@ -516,7 +519,7 @@ def test_pruning_leaves_the_remaining_backups_intact(memory: stratalog.Store) ->
     assert len(pruned.backups) == 2
     assert pruned.blobs > 0
     for manifest, what in zip(backups.repository().manifests(), wanted[2:], strict=True):
-        assert told(backups.view(manifest.id)) == what
+        assert contents_of(backups.view(manifest.id)) == what
         assert verify_backup(backups.repository(), manifest).findings == ()
     assert prune_backups(backups.repository(), 2).blobs == 0
 
@@ -529,7 +532,7 @@ def test_a_prune_that_would_leave_a_damaged_backup_removes_nothing(
     backups = Backups(memory.environment.clock)
     grow(memory, Random(5), 40)
     backups.make(memory)
-    wanted, old = told(memory), {stat.key for stat in backups.blobs.list("")}
+    wanted, old = contents_of(memory), {stat.key for stat in backups.blobs.list("")}
     for step in range(2):
         grow(memory, Random(step), 5)
         backups.make(memory)
@@ -541,7 +544,7 @@ def test_a_prune_that_would_leave_a_damaged_backup_removes_nothing(
         prune_backups(backups.repository(), retain)
     assert {stat.key for stat in backups.blobs.list("")} == before
     oldest = min(before & old, key=lambda key: (not key.startswith(MANIFESTS), key)).split("/")[2]
-    assert told(backups.view(oldest)) == wanted
+    assert contents_of(backups.view(oldest)) == wanted
 
 
 def test_a_verification_and_a_prune_report_the_sizes_of_their_objects(memory: stratalog.Store, tmp_path: Path) -> None:

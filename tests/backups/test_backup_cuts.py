@@ -19,7 +19,7 @@ from stratalog.maintenance.verification import HistoryName, list_histories, veri
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
-from tests.maintenance.growing import SETTINGS, grow, told
+from tests.maintenance.growing import SETTINGS, contents_of, grow
 
 pytestmark = pytest.mark.slow
 
@@ -42,12 +42,12 @@ def test_a_store_is_restored_as_it_was_at_a_time(seed: int, steps: list[int]) ->
             restored = backups.restored(backups.view_at(time_ms))
         except VersionForgotten:
             continue
-        found = entries_of(restored)
-        assert found.keys() <= wanted.keys()
+        restored_entries = entries_of(restored)
+        assert restored_entries.keys() <= wanted.keys()
         for name, (incarnation, entries) in wanted.items():
             if incarnations.get(name) == incarnation:
-                assert found[name][0] == incarnation
-                assert same(found[name][1], entries)
+                assert restored_entries[name][0] == incarnation
+                assert same(restored_entries[name][1], entries)
         for history in list_histories(restored):
             assert verify_history(restored, history).findings == ()
 
@@ -74,7 +74,7 @@ def test_a_log_is_restored_at_any_version_into_a_store_with_other_logs(seed: int
             store.document("acme", made.name).mutate("put", {"key": "items/z", "value": 1})
     clock.sleep(3000)
     assert collect(store.environment, "acme").failures == ()
-    told(store)
+    contents_of(store)
 
 
 def test_a_restored_copy_of_a_log_survives_the_deletion_of_the_original(memory: stratalog.Store) -> None:
@@ -219,12 +219,12 @@ def entries_of(store: stratalog.Store) -> dict[str, tuple[str, list[object]]]:
     for organisation in store.organisations():
         for line in store.list(organisation):
             log = store.log(organisation, line.id)
-            entries = told_entries(log)
+            entries = described_entries(log)
             answers[f"{organisation}/{line.id}"] = (log.record.incarnation, entries)
     return answers
 
 
-def told_entries(log: stratalog.Log) -> list[object]:
+def described_entries(log: stratalog.Log) -> list[object]:
     entries: list[object] = []
     for version in range(1, log.head().version + 1):
         try:
@@ -234,7 +234,7 @@ def told_entries(log: stratalog.Log) -> list[object]:
     return entries
 
 
-def same(found: list[object], wanted: list[object]) -> bool:
-    """Return whether each entry in ``found`` is None or equals the same version's entry in ``wanted``."""
-    pairs = zip(found, wanted, strict=True)
-    return all(one is None or one == other for one, other in pairs)
+def same(actual: list[object], wanted: list[object]) -> bool:
+    """Return whether each entry in ``actual`` is None or equals the same version's entry in ``wanted``."""
+    pairs = zip(actual, wanted, strict=True)
+    return all(actual_item is None or actual_item == other for actual_item, other in pairs)

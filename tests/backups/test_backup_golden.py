@@ -17,7 +17,7 @@ from stratalog.log.retention import archive_segments, free_segments
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
-from tests.maintenance.growing import SETTINGS, told
+from tests.maintenance.growing import SETTINGS, contents_of
 
 FILE = Path(__file__).parents[2] / "formats/golden/backup-v1.json"
 WALL_MS = 1_800_000_000_000
@@ -86,7 +86,7 @@ def test_a_backup_of_a_restored_store_has_the_catalogue_of_the_original_backup()
     store = written()
     root = backups.make(store).manifest.root
     restored_store = backups.restored(backups.view())
-    assert told(restored_store) == told(store)
+    assert contents_of(restored_store) == contents_of(store)
     assert Backups(backups.clock).make(restored_store).manifest.root == root
 
 

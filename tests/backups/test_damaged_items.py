@@ -36,7 +36,7 @@ from stratalog.ports.index import Delete, Item, Put
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
-from tests.maintenance.growing import SETTINGS, told
+from tests.maintenance.growing import SETTINGS, contents_of
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_damaged_directory_line_is_a_failure_and_the_backup_rebuilds_the_line(
 ) -> None:
     backups = Backups(memory.environment.clock)
     store_with_two_of_each(memory)
-    wanted = told(memory)
+    wanted = contents_of(memory)
     if with_base:
         backups.make(memory)
     lines = [directory_put("acme", shelf, "a", "", 0).item for shelf in (LOGS, RECORDS)]
@@ -112,7 +112,7 @@ def test_a_damaged_directory_line_is_a_failure_and_the_backup_rebuilds_the_line(
     assert {failure.what for failure in failures} == {f"{line.partition} {line.sort}" for line in lines}
     index = backups.view().environment.index
     assert [index.get(line.partition, line.sort) for line in lines] == intact
-    assert told(backups.restored(backups.view())) == wanted
+    assert contents_of(backups.restored(backups.view())) == wanted
 
 
 @pytest.mark.parametrize("with_base", [False, True])
@@ -136,13 +136,13 @@ def test_a_damaged_line_of_an_organisation_is_a_failure_and_made_anew(tmp_path: 
     backups = Backups(ManualClock())
     with open_inline(tmp_path, settings=SETTINGS, clock=ManualClock()) as store:
         store_with_two_of_each(store)
-        wanted = told(store)
+        wanted = contents_of(store)
         apsw.Connection(str(tmp_path / "index.sqlite")).execute(
             "UPDATE items SET body = x'c1' WHERE partition = '!organisations'"
         )
         failures = backups.make(store).manifest.failures
     assert [(failure.what, failure.is_complete) for failure in failures] == [("!organisations acme", True)]
-    assert told(backups.restored(backups.view())) == wanted
+    assert contents_of(backups.restored(backups.view())) == wanted
 
 
 def test_a_record_that_is_lost_after_its_read_is_backed_up_with_a_new_line(
@@ -150,7 +150,7 @@ def test_a_record_that_is_lost_after_its_read_is_backed_up_with_a_new_line(
 ) -> None:
     backups = Backups(memory.environment.clock)
     store_with_two_of_each(memory)
-    wanted = told(memory)
+    wanted = contents_of(memory)
     line = directory_put("acme", RECORDS, "a", "", 0).item
     lose_attribute(memory, line.partition, line.sort, "k")
     index, partition = memory.environment.index, record_partition("acme", record_key("a"))
@@ -165,7 +165,7 @@ def test_a_record_that_is_lost_after_its_read_is_backed_up_with_a_new_line(
 
     monkeypatch.setattr(RecordsBackup, "_read_record", read_and_lose)
     backups.make(memory)
-    assert told(backups.restored(backups.view())) == wanted
+    assert contents_of(backups.restored(backups.view())) == wanted
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_damaged_dead_letter_of_a_record_is_a_failure_and_is_made_anew_from_it
     """In the last two cases the whole item is lost, not one of its attributes."""
     backups = Backups(memory.environment.clock)
     store_with_two_of_each(memory)
-    wanted = told(memory)
+    wanted = contents_of(memory)
     if name:
         lose_attribute(memory, partition, sort, name)
     else:
@@ -195,7 +195,7 @@ def test_a_damaged_dead_letter_of_a_record_is_a_failure_and_is_made_anew_from_it
     [failure] = backups.make(memory).manifest.failures
     assert (failure.what, failure.code) == (f"{partition} {sort}", "corrupt")
     restored = backups.restored(backups.view())
-    assert told(restored) == wanted
+    assert contents_of(restored) == wanted
     assert b"".join(restored.records("acme").open_dead_letter("dead a")) == b"x" * 20_000
 
 
@@ -221,14 +221,14 @@ def test_an_undecodable_directory_line_is_a_failure_and_the_backup_rebuilds_the_
     clock = ManualClock()
     store, backups = open_inline(tmp_path / "store", settings=SETTINGS, clock=clock), Backups(clock)
     store_with_two_of_each(store)
-    wanted = told(store)
+    wanted = contents_of(store)
     line = directory_put("acme", shelf, "a", "", 0).item
     database = apsw.Connection(str(tmp_path / "store" / "index.sqlite"))
     database.execute("UPDATE items SET body = x'c1' WHERE partition = ? AND sort = ?", (line.partition, line.sort))
     database.close()
     [failure] = backups.make(store).manifest.failures
     assert failure.what == f"{line.partition} a"
-    assert told(backups.restored(backups.view())) == wanted
+    assert contents_of(backups.restored(backups.view())) == wanted
     store.close()
 
 
@@ -243,7 +243,7 @@ def test_a_missing_family_item_of_an_ancestor_is_a_failure_and_other_families_ar
     memory.environment.index.commit([Delete(family_partition(log.record.owner), log.record.prefix)])
     [failure] = backups.make(memory).manifest.failures
     assert (failure.code, failure.what) == ("corrupt", f"{family_partition(log.record.owner)} {log.record.prefix}")
-    assert told(backups.restored(backups.view())) == told(memory)
+    assert contents_of(backups.restored(backups.view())) == contents_of(memory)
 
 
 @pytest.mark.parametrize("name", ["z", "draft"])
@@ -256,7 +256,7 @@ def test_a_log_whose_family_item_is_missing_is_a_failure_and_is_backed_up(memory
     memory.environment.index.commit([Delete(family, log.record.prefix)])
     [failure] = backups.make(memory).manifest.failures
     assert (failure.code, failure.what) == ("corrupt", f"{family} {log.record.prefix}")
-    assert told(backups.restored(backups.view())) == told(memory)
+    assert contents_of(backups.restored(backups.view())) == contents_of(memory)
 
 
 def test_a_log_without_its_name_record_is_a_failure_and_stays_in_the_next_backup(memory: stratalog.Store) -> None:
@@ -264,7 +264,7 @@ def test_a_log_without_its_name_record_is_a_failure_and_stays_in_the_next_backup
     store_with_two_of_each(memory)
     memory.fork_log(memory.log("acme", "b"), "draft", 1)
     owners = [memory.log("acme", name).record.owner for name in ("a", "b")]
-    wanted = told(memory)
+    wanted = contents_of(memory)
     backups.make(memory)
     for name in ("a", "draft"):
         memory.environment.index.commit([Delete(name_partition("acme", name), NAME_SORT)])
@@ -272,7 +272,7 @@ def test_a_log_without_its_name_record_is_a_failure_and_stays_in_the_next_backup
     assert {(failure.what, failure.code) for failure in failures} == {
         (what, "corrupt") for what in ("acme/a", "acme/draft", *owners)
     }
-    assert told(backups.restored(backups.view())) == wanted
+    assert contents_of(backups.restored(backups.view())) == wanted
 
 
 @pytest.mark.parametrize("is_archived", [False, True])
@@ -285,13 +285,13 @@ def test_a_log_without_a_segment_record_is_a_failure_and_stays_in_the_next_backu
         log.append(stratalog.Event("seen", count))
     if is_archived:
         archive_segments(log)
-    wanted = told(memory)
+    wanted = contents_of(memory)
     backups.make(memory)
     memory.environment.index.commit([Delete(segments_partition(log.record.prefix), number(first))])
     [failure] = backups.make(memory).manifest.failures
     assert (failure.what, failure.code) == (log.record.owner, "corrupt")
     assert f"version={first}" in failure.reason
-    assert told(backups.restored(backups.view())) == wanted
+    assert contents_of(backups.restored(backups.view())) == wanted
 
 
 def test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_the_line(memory: stratalog.Store) -> None:
@@ -300,14 +300,14 @@ def test_a_lost_line_of_a_list_is_a_failure_of_the_next_backup_which_restores_th
     store_with_two_of_each(memory)
     memory.create_log("zeta", "c")
     memory.log("acme", "a").append(stratalog.Event("seen", 1))
-    wanted = told(memory)
+    wanted = contents_of(memory)
     backups.make(memory)
     lines = [directory_put("acme", shelf, "a", "", 0).item for shelf in (LOGS, RECORDS)]
     lines += [organisation_put(organisation).item for organisation in ("acme", "zeta")]
     index.commit([Delete(line.partition, line.sort) for line in lines])
     failures = backups.make(memory).manifest.failures
     assert {failure.what for failure in failures} == {f"{line.partition} {line.sort}" for line in lines}
-    assert told(backups.restored(backups.view())) == wanted
+    assert contents_of(backups.restored(backups.view())) == wanted
 
 
 def test_a_line_that_only_an_earlier_backup_has_is_no_failure_if_its_content_is_gone(memory: stratalog.Store) -> None:
@@ -407,12 +407,12 @@ def test_a_damaged_segment_record_does_not_replace_the_record_in_the_previous_ba
     for count in range(10):
         log.append(stratalog.Event("seen", count))
     archive_segments(log)
-    wanted = told(memory)
+    wanted = contents_of(memory)
     backups.make(memory)
     lose_attribute(memory, segments_partition(log.record.prefix), number(5), name)
     [failure] = backups.make(memory).manifest.failures
     assert (failure.what, failure.code) == (log.record.owner, "corrupt")
-    assert told(backups.restored(backups.view())) == wanted
+    assert contents_of(backups.restored(backups.view())) == wanted
 
 
 def test_a_fork_that_forgets_its_deleted_parent_during_a_backup_is_no_failure(

@@ -54,7 +54,7 @@ def test_a_round_of_the_drill_finds_nothing_wrong() -> None:
 def test_the_drill_counts_a_killed_backup_only_if_the_signal_ended_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drilled = drill.Found(Counter(), [])
+    drilled = drill.DrillResult(Counter(), [])
     homes = drill.Homes(lambda name: str(tmp_path / name), str(tmp_path / "backups"))
     monkeypatch.setattr(drill, "time", SimpleNamespace(sleep=lambda seconds: None))
     part = drill._Round(tmp_path, homes, 1, 1, drilled)
@@ -73,8 +73,8 @@ def test_the_drill_detects_a_lost_version(tmp_path: Path) -> None:
         entry = log.append(stratalog.Event("seen", 1))
         there = Acknowledged("log", "events", 1, entry.created_ms, entry.created_ms, entry.hash.hex())
         lost = Acknowledged("log", "events", 2, entry.created_ms, entry.created_ms, "00")
-        assert drill.told(store, there) == there.fact
-        assert drill.told(store, lost) != lost.fact
+        assert drill.content_of(store, there) == there.fact
+        assert drill.content_of(store, lost) != lost.fact
 
 
 def test_the_drill_detects_a_record_with_a_wrong_last_version() -> None:
@@ -142,8 +142,8 @@ def test_two_backups_that_run_during_writes_verify_and_restore(tmp_path: Path) -
         for _ in range(20):
             write()
         before, ids = list(acknowledged), []
-        with start(command) as one, start(command) as other:
-            running = [(process, process.read_line()) for process in (one, other)]
+        with start(command) as first, start(command) as second:
+            running = [(process, process.read_line()) for process in (first, second)]
             assert [line for _, line in running] == ["\n", "\n"]
             while running:
                 for process, _ in running:
@@ -152,7 +152,7 @@ def test_two_backups_that_run_during_writes_verify_and_restore(tmp_path: Path) -
                 running = [(process, process.read_line()) for process, _ in running]
                 ids += [line.strip() for _, line in running if line.strip()]
                 running = [(process, line) for process, line in running if not line.strip()]
-            for process in (one, other):
+            for process in (first, second):
                 process.end()
         assert len(set(ids)) == 2
         for id in ids:

@@ -209,9 +209,9 @@ def test_a_value_that_is_lost_while_another_is_collected_is_named(store: stratal
     redact(document, 1)
     store.environment.clock.sleep(86_400)
     assert not values.isdisjoint(collect(store.environment, "acme").garbage)
-    [kept] = [stat.key for stat in blobs.list("acme/") if stat.key in values]
-    lose(store, kept)
-    assert kept in named(backups, store)
+    [remaining] = [stat.key for stat in blobs.list("acme/") if stat.key in values]
+    lose(store, remaining)
+    assert remaining in named(backups, store)
 
 
 def test_a_backup_and_a_copy_of_a_store_that_lost_very_much_name_some_blobs_and_count_the_others(

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
 
+import msgspec
 import pytest
 
 import stratalog
 from stratalog.backups.backup import SAVE_SECONDS, back_up
 from stratalog.backups.prune import needed_keys, prune_backups
-from stratalog.backups.repository import ABANDONED_SECONDS, ROOT, UNFINISHED, BackupRepository
+from stratalog.backups.repository import ABANDONED_SECONDS, MANIFESTS, ROOT, UNFINISHED, BackupRepository
 from stratalog.backups.restore import restore_store
 from stratalog.backups.verification import verify_backup
 from stratalog.backups.view import BackupIndex, store_over
@@ -23,7 +24,7 @@ from stratalog.ports.index import Delete
 from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
-from tests.maintenance.growing import SETTINGS, grow, told
+from tests.maintenance.growing import SETTINGS, contents_of, grow
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +136,7 @@ def test_a_restoration_whose_backup_is_pruned_meanwhile_succeeds_or_is_a_conflic
     for position in range(10**6):
         _, backups = old_backups()
         manifest = backups.repository().manifests()[0]
-        wanted = told(backups.view(manifest.id))
+        wanted = contents_of(backups.view(manifest.id))
 
         def prune(backups: Backups = backups) -> None:
             prune_backups(backups.repository(), 1)
@@ -152,7 +153,7 @@ def test_a_restoration_whose_backup_is_pruned_meanwhile_succeeds_or_is_a_conflic
             conflicts += 1
         else:
             assert report.failures == ()
-            assert told(target) == wanted
+            assert contents_of(target) == wanted
             successes += 1
         if blobs.left >= 0:
             break
@@ -299,6 +300,69 @@ def test_damaged_progress_does_not_block_a_prune() -> None:
     assert not backups.blobs.stat(progress)
     back_up(store, backups.repository(), workers=0)
     assert are_intact(backups)
+
+
+class ChangedDuringList(BlobsWrapper):
+    """Calls ``change`` once, after a list of ``folder`` has read the names and before it looks at the objects."""
+
+    def __init__(self, backups: Backups, folder: str, change: Callable[[], object]) -> None:
+        super().__init__(backups.blobs)
+        self._folder = folder
+        self._change: Callable[[], object] | None = change
+
+    def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
+        stats = list(super().list(prefix, after=after, damaged=damaged))
+        if prefix == f"{self._folder}/" and self._change:
+            change, self._change = self._change, None
+            change()
+        return (stat for stat in stats if self.stat(stat.key))
+
+
+def test_a_prune_keeps_the_objects_of_a_backup_that_saves_its_progress_during_a_list() -> None:
+    """The progress that it saved before is gone, and the new progress is not in the list of the names."""
+    clock = ManualClock()
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
+    backups.make(store)
+    grow(store, Random(3), 60)
+    with pytest.raises(Killed):
+        back_up(store, backups.repository(), Dying(clock, rows=60), workers=0)
+    clock.sleep(ABANDONED_SECONDS + 1)
+    (progress,) = [stat.key for stat in backups.blobs.list(f"{UNFINISHED}/")]
+    manifest = backups.repository().read_manifest(progress)
+
+    def save() -> None:
+        later = msgspec.structs.replace(manifest, finished_ms=clock.wall_ms())
+        backups.repository().note_unfinished(later, progress)
+
+    prune_backups(BackupRepository(ChangedDuringList(backups, UNFINISHED, save), clock), 1)
+    assert not backups.blobs.stat(progress)
+    assert all(map(backups.blobs.stat, needed_keys(backups.repository(), manifest.root)))
+
+
+@pytest.mark.parametrize(
+    "newest",
+    [
+        lambda repository: repository.manifest().id,
+        lambda repository: "".join(manifest.id for manifest in repository.manifests()),
+        lambda repository: "".join(manifest.id for manifest in repository.intact_manifests()[0]),
+        lambda repository: repository.newest_id(),
+        lambda repository: getattr(repository.newest(), "id", ""),
+    ],
+    ids=["manifest", "manifests", "intact_manifests", "newest_id", "newest"],
+)
+def test_the_newest_backup_is_found_although_it_replaces_the_only_other_one_during_the_list(
+    newest: Callable[[BackupRepository], str],
+) -> None:
+    clock = ManualClock()
+    store, backups = open_inline(settings=SETTINGS, clock=clock), Backups(clock)
+    backups.make(store)
+
+    def replace_the_backup() -> None:
+        backups.make(store)
+        prune_backups(backups.repository(), 1)
+
+    blobs = ChangedDuringList(backups, MANIFESTS, replace_the_backup)
+    assert newest(BackupRepository(blobs, clock)) == backups.repository().newest_id()
 
 
 def are_intact(backups: Backups) -> bool:

@@ -72,7 +72,7 @@ class World:
 
 def damages(store: stratalog.Store) -> list[object]:
     histories = (inspect_history(store, history).damages for history in inspected_histories(store))
-    return [*inspect_store(store), *(damage for found in histories for damage in found)]
+    return [*inspect_store(store), *(damage for reported in histories for damage in reported)]
 
 
 def newest(store: stratalog.Store, name: str) -> object:

@@ -15,7 +15,7 @@ import stratalog
 from stratalog.codec import sha256
 from stratalog.errors import StratalogError
 
-__all__ = ["ORGANISATION", "SETTINGS", "Acknowledged", "Task", "main", "read_notes"]
+__all__ = ["ORGANISATION", "SETTINGS", "Acknowledged", "Task", "main", "read_acknowledged"]
 
 ORGANISATION = "acme"
 SETTINGS = stratalog.LogSettings(segment_entries_target=20, snapshot_entries_interval=10, body_inline_bytes_max=1000)
@@ -44,12 +44,12 @@ class Task(msgspec.Struct, frozen=True):
     """The task of a writer, given on its command line as JSON."""
 
     url: str
-    notes: str
+    records: str
     seed: int
     seconds: float
 
 
-def read_notes(folder: Path) -> Iterator[Acknowledged]:
+def read_acknowledged(folder: Path) -> Iterator[Acknowledged]:
     """Yield the notes of all writers. The last line of a killed writer may be cut off."""
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_bytes().splitlines():
@@ -61,13 +61,13 @@ def main(task: Task) -> None:
     """Write until the time is up and at least one write was acknowledged."""
     chance = Random(task.seed)
     until, acknowledged = time.monotonic() + task.seconds, 0
-    with stratalog.open(task.url, settings=SETTINGS) as store, open(task.notes, "ab", buffering=0) as notes:
+    with stratalog.open(task.url, settings=SETTINGS) as store, open(task.records, "ab", buffering=0) as records:
         writer = _Writer(store, chance, task.seed)
         while time.monotonic() < until or not acknowledged:
             with suppress(StratalogError):
                 noted = chance.choice(writer.steps)()
                 if noted is not None:
-                    notes.write(msgspec.json.encode(noted) + b"\n")
+                    records.write(msgspec.json.encode(noted) + b"\n")
                     acknowledged += 1
             time.sleep(chance.random() * 0.01)
 

@@ -25,7 +25,7 @@ from tests.branches.session import EVENTS, Session
 from tests.e2e.serving import find_chromium, node_with
 from tests.processes import ChildProcess, start, unexpected_ends
 
-__all__ = ["KINDS", "Found", "main", "run"]
+__all__ = ["KINDS", "Result", "main", "run"]
 
 E2E = Path(__file__).parents[1] / "e2e"
 STEPS = (8, 24)
@@ -56,7 +56,7 @@ KINDS = {
 }
 
 
-class Found(msgspec.Struct):
+class Result(msgspec.Struct):
     """The number of sessions of each kind and event, the sum of `Session.met`, and a report of each failure."""
 
     sessions: Counter[str]
@@ -80,13 +80,13 @@ class Drivers(ExitStack):
         return self._running[folder.name]
 
 
-def run(sessions: int, seed: int, kind: str = "") -> Found:
+def run(sessions: int, seed: int, kind: str = "") -> Result:
     """Run ``sessions`` sessions of the given kind. Without a kind, run sessions of all kinds by their shares."""
-    found = Found(Counter(), Counter(), [])
+    result = Result(Counter(), Counter(), [])
     with Drivers() as drivers:
         for number in range(seed, seed + sessions):
-            _run(number, kind, drivers, found)
-    return found
+            _run(number, kind, drivers, result)
+    return result
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,26 +97,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kind", choices=list(KINDS), default="", help="run sessions of this kind only")
     options = parser.parse_args(arguments)
     started = time.monotonic()
-    found = run(options.sessions, options.seed, options.kind)
-    for name, count in sorted(found.sessions.items()):
+    result = run(options.sessions, options.seed, options.kind)
+    for name, count in sorted(result.sessions.items()):
         print(f"{name:<48} {count:>5}")
-    print(", ".join(f"{count:,} {name}" for name, count in sorted(found.met.items())))
+    print(", ".join(f"{count:,} {name}" for name, count in sorted(result.met.items())))
     seconds = time.monotonic() - started
-    print(f"{options.sessions:,} sessions from seed {options.seed}, {len(found.wrong)} wrong, {seconds:.0f} s")
-    print("\n".join(found.wrong[:SHOWN_MAX]), end="\n" if found.wrong else "")
-    return 1 if found.wrong else 0
+    print(f"{options.sessions:,} sessions from seed {options.seed}, {len(result.wrong)} wrong, {seconds:.0f} s")
+    print("\n".join(result.wrong[:SHOWN_MAX]), end="\n" if result.wrong else "")
+    return 1 if result.wrong else 0
 
 
-def _run(seed: int, kind: str, drivers: Drivers, found: Found) -> None:
+def _run(seed: int, kind: str, drivers: Drivers, result: Result) -> None:
     chance = Random(seed)
     [drawn] = chance.choices(list(KINDS), [each.share for each in KINDS.values()])
     name, event = kind or drawn, chance.choice(EVENTS)
-    found.sessions[f"{name}: {event}"] += 1
+    result.sessions[f"{name}: {event}"] += 1
     try:
-        found.met += _session(chance, seed, KINDS[name], event, drivers)
+        result.met += _session(chance, seed, KINDS[name], event, drivers)
     except Exception:  # noqa: BLE001 - any failure is reported with its seed
         command = f"python -m tests.branches --sessions 1 --seed {seed}" + (f" --kind '{kind}'" if kind else "")
-        found.wrong.append("\n".join([f"{name}, {event}: {command}", traceback.format_exc(), *unexpected_ends()]))
+        result.wrong.append("\n".join([f"{name}, {event}: {command}", traceback.format_exc(), *unexpected_ends()]))
 
 
 def _session(chance: Random, seed: int, kind: Kind, event: str, drivers: Drivers) -> Counter[str]:

@@ -161,8 +161,8 @@ class PythonMember:
         self._clock.sleep(QUEUE_SECONDS)
 
     def report(self) -> Report:
-        failures = [Failure(one.status, one.args) for one in self._client.failures()]
-        return Report(dict(self._client.scan()), [one.args for one in self._client.pending()], failures)
+        failures = [Failure(mutation.status, mutation.args) for mutation in self._client.failures()]
+        return Report(dict(self._client.scan()), [mutation.args for mutation in self._client.pending()], failures)
 
     def close(self) -> None:
         self._client.close()

@@ -124,9 +124,9 @@ class BranchServer:
         """Return every mutation in the log, in order."""
         with self.document() as document:
             return [
-                Committed(one.client, one.id, one.args, one.reason)
+                Committed(mutation.client, mutation.id, mutation.args, mutation.reason)
                 for version in document.versions()
-                for one in version.mutations
+                for mutation in version.mutations
             ]
 
     def content(self) -> dict[str, Any]:

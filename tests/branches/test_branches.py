@@ -19,8 +19,8 @@ from tests.branches.session import Session
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_clients_continue_after_history_was_lost(kind: str) -> None:
-    found = run(1, seed=11, kind=kind)
-    assert found.wrong == []
+    result = run(1, seed=11, kind=kind)
+    assert result.wrong == []
 
 
 def test_the_sessions_detect_a_server_that_does_not_resume_mutation_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

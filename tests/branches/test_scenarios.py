@@ -98,8 +98,8 @@ def check_end(member: Member, expected: list[Any], lost: list[int]) -> None:
 
 def committed(member: Member) -> list[int]:
     """Return the numbers of a member's mutations in the log of its server, in order."""
-    found = [token_of(mutation.args) for mutation in member.server.committed()]
-    return [token[1] for token in found if token is not None and token[0] == member.name]
+    tokens = [token_of(mutation.args) for mutation in member.server.committed()]
+    return [token[1] for token in tokens if token is not None and token[0] == member.name]
 
 
 def test_after_a_restore_pending_mutations_are_applied_once_and_lost_are_reported(stage: Stage) -> None:

@@ -331,8 +331,8 @@ def test_a_restore_of_one_log_reports_only_the_lost_blobs_that_this_log_needs(bu
         assert [lost in each["what"] for each in json.loads(shown.stdout)["failures"]] == [True] * (name == damaged)
 
 
-def ids(run: Run, place: str) -> list[str]:
-    return [json.loads(line)["id"] for line in run("backup", "list", place, "--json").stdout.splitlines()]
+def ids(run: Run, repository: str) -> list[str]:
+    return [json.loads(line)["id"] for line in run("backup", "list", repository, "--json").stdout.splitlines()]
 
 
 @pytest.mark.parametrize("target", ["store", "store/backups", "file://./store"])

@@ -297,8 +297,8 @@ def test_a_dry_run_of_collect_lists_the_blobs_that_collect_deletes(budget: Run, 
     assert listed.splitlines()[0] == key
     assert "would delete 1" in listed
     assert "stopped before the end" in budget("collect", "--until", "0").stderr
-    found = lines(budget("collect", "--json").stdout)
-    assert [(one["garbage"], one["looked_at"], one["is_finished"]) for one in found] == [([key], 1, True)]
+    planned = lines(budget("collect", "--json").stdout)
+    assert [(line["garbage"], line["looked_at"], line["is_finished"]) for line in planned] == [([key], 1, True)]
 
 
 def test_maintain_uses_a_policy_file_and_the_steps_of_an_application(budget: Run, tmp_path: Path) -> None:
@@ -307,8 +307,8 @@ def test_maintain_uses_a_policy_file_and_the_steps_of_an_application(budget: Run
         "from stratalog.server.application import Application\n"
         "app = Application(maintenance=[lambda store: store.create('acme', 'made-by-a-step')])\n"
     )
-    found = json.loads(budget("maintain", "steps:app", "--policy", "policy.json", "--json").stdout)
-    assert (found["logs"], found["steps"], found["failures"]) == (1, 1, [])
+    report = json.loads(budget("maintain", "steps:app", "--policy", "policy.json", "--json").stdout)
+    assert (report["logs"], report["steps"], report["failures"]) == (1, 1, [])
     assert "conflict" in budget("maintain", "steps:app", code=1).stderr
     head, logs, *_ = budget("maintain", "--dry-run", "--until", "600").stdout.splitlines()
     expected = "a dry run changes nothing; without steps and measurements a pass would have this result:"
@@ -343,8 +343,8 @@ def test_verify_of_a_store_continues_after_a_history_whose_version_is_forgotten(
         ["not", "verified", "acme/budget"],
         ["verified", "acme/whole", "version"],
     ]
-    found = lines(budget("verify", *options, "--upto", "1", "--json", code=3).stdout)
-    assert [(line["name"], line["verified"], line.get("reason", "")) for line in found] == [
+    reports = lines(budget("verify", *options, "--upto", "1", "--json", code=3).stdout)
+    assert [(line["name"], line["verified"], line.get("reason", "")) for line in reports] == [
         ("acme/apart", True, ""),
         ("acme/budget", False, "the version is no longer kept"),
         ("acme/whole", True, ""),
@@ -679,6 +679,15 @@ def test_a_write_id_of_a_record_identifies_a_single_write(budget: Run) -> None:
     assert budget("records", "get", "acme/report").stdout == "one\n"
 
 
+def test_an_undeletion_of_a_record_that_is_not_deleted_says_so(budget: Run) -> None:
+    budget("records", "put", "acme/report", "-", typed="one\n")
+    assert "not deleted" in budget("records", "undelete", "acme/report").stdout
+    budget("records", "delete", "acme/report")
+    for _ in range(2):
+        assert "restored" in budget("records", "undelete", "acme/report", "--write-id", "u").stdout
+    assert "not deleted" in budget("records", "undelete", "acme/report").stdout
+
+
 def test_mutate_refuses_a_reserved_client_name(budget: Run) -> None:
     refused = budget("mutate", "acme/budget", "put", "key=a", "value=1", "--client", "replay/x/1", "--json", code=2)
     assert "reserved-name" in refused.stderr
@@ -737,14 +746,14 @@ def test_records_are_deleted_undeleted_pruned_and_listed(budget: Run) -> None:
     ],
 )
 def test_an_empty_list_prints_a_note_as_text_and_nothing_as_json(budget: Run, listing: tuple[str, ...]) -> None:
-    told, plain = budget(*listing), budget(*listing, "--json")
-    assert (told.stdout, told.stderr.count("\n")) == ("", 1)
+    text, plain = budget(*listing), budget(*listing, "--json")
+    assert (text.stdout, text.stderr.count("\n")) == ("", 1)
     assert (plain.stdout, plain.stderr) == ("", "")
 
 
 def test_an_error_is_a_single_line_or_a_single_json_object(budget: Run) -> None:
-    told = budget("show", "acme/x", code=3).stderr
-    assert (told.count("\n"), "document not found" in told) == (1, True)
+    text = budget("show", "acme/x", code=3).stderr
+    assert (text.count("\n"), "document not found" in text) == (1, True)
     error = json.loads(budget("show", "acme/x", "--json", code=3).stderr)["error"]
     assert (error["code"], error["details"]["log"]) == ("not-found", "x")
     assert json.loads(budget("nonsense", "--json", code=2).stderr)["error"]["code"] == "usage"
@@ -850,3 +859,30 @@ def test_the_error_of_a_missing_option_with_choices_is_one_line(run: Run) -> Non
     assert result.stderr.splitlines() == [
         "error: Missing option '--form'. Choose from: json, xml. See `stratalog pick --help`."
     ]
+
+
+@pytest.mark.parametrize("options", [(), ("--quick",), ("--json",)])
+def test_verify_says_that_an_empty_store_has_nothing_to_verify(options: tuple[str, ...], run: Run) -> None:
+    run("init")
+    result = run("verify", *options)
+    assert (result.stdout, result.stderr) == ("", "the store has no documents, logs or records\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("delete", "NAME", "--yes"),
+        ("redact", "NAME", "--version", "1"),
+        ("verify", "NAME"),
+        ("verify", "NAME", "--quick"),
+        ("repair", "NAME"),
+        ("checkpoint", "NAME", "--key", "signing.key"),
+        ("restore", "backups", "--name", "NAME", "--store", "restored"),
+        ("restore", "backups", "--name", "NAME", "--version", "1", "--store", "restored"),
+    ],
+)
+def test_a_command_on_documents_and_logs_names_both_if_it_finds_neither(command: tuple[str, ...], budget: Run) -> None:
+    budget("checkpoint-key", "acme.example", "signing.key")
+    budget("backup", "backups")
+    arguments = ["acme/typo" if argument == "NAME" else argument for argument in command]
+    assert budget(*arguments, code=3).stderr == "error: document or log not found organisation='acme' log='typo'\n"

@@ -30,7 +30,7 @@ def test_cost_neither_needs_nor_creates_a_store(run: Run, tmp_path: Path) -> Non
 
 def test_the_cost_per_month_follows_from_the_rate_per_day(run: Run) -> None:
     answer = json.loads(run("cost", "--json", "--per-day", "1000000").stdout)
-    (commit,) = [one for one in answer["operations"] if one["name"] == "commit"]
+    (commit,) = [operation for operation in answer["operations"] if operation["name"] == "commit"]
     assert commit["units"]["write_units"] == 1
     assert round(commit["dollars_per_million"], 3) == 0.625
     assert round(commit["dollars_per_month"], 2) == 18.75
@@ -41,15 +41,15 @@ def test_the_cost_per_month_follows_from_the_rate_per_day(run: Run) -> None:
 def test_the_cost_of_functions_uses_the_given_memory_and_durations(run: Run) -> None:
     options = ["--memory", "1024", "--warm-ms", "100", "--cold-ms", "2000", "--x86"]
     answer = json.loads(run("cost", "--json", *options).stdout)
-    dollars = {one["name"]: round(one["dollars_per_million"], 2) for one in answer["operations"]}
+    dollars = {operation["name"]: round(operation["dollars_per_million"], 2) for operation in answer["operations"]}
     assert (dollars["function"], dollars["function-cold"]) == (1.87, 33.53)
 
 
 def test_cost_counts_the_units_of_the_run_of_the_user(run: Run, tmp_path: Path) -> None:
     (tmp_path / "costs_of_mine.py").write_text(WORK)
     answer = json.loads(run("cost", "--json", "--run", "costs_of_mine:day").stdout)
-    (whole,) = answer["operations"]
-    assert whole["units"]["write_units"] == 12 + 9
+    (operation,) = answer["operations"]
+    assert operation["units"]["write_units"] == 12 + 9
     assert "idle_dollars_per_month" not in answer
     assert "costs_of_mine:day" in run("cost", "--run", "costs_of_mine:day").stdout
 

@@ -50,14 +50,14 @@ def names(listed: str) -> list[str]:
     return [name for name in ("acme/a", "acme/b", "acme/c") if f"{name} " in listed]
 
 
-@pytest.mark.parametrize(("change", "kept"), [(UNDECODABLE, True), (DAMAGED_KEY, False)])
-def test_a_list_names_a_damaged_line_of_the_directory(run: Run, store: str, change: str, kept: bool) -> None:
+@pytest.mark.parametrize(("change", "is_listed"), [(UNDECODABLE, True), (DAMAGED_KEY, False)])
+def test_a_list_names_a_damaged_line_of_the_directory(run: Run, store: str, change: str, is_listed: bool) -> None:
     line = directory_put("acme", RECORDS, "b", "", 0).item
     damage(change, directory_partition("acme", "logs", 0), "b")
     damage(change, line.partition, line.sort)
     for command in (("list",), ("records", "list", "acme")):
         result = run(*command, code=6)
-        assert names(result.stdout) == (["acme/a", "acme/b", "acme/c"] if kept else ["acme/a", "acme/c"])
+        assert names(result.stdout) == (["acme/a", "acme/b", "acme/c"] if is_listed else ["acme/a", "acme/c"])
         assert "acme/b: a line of the directory" in result.stderr.replace("\\xff", "b")
 
 

@@ -41,7 +41,9 @@ def section(name: str) -> str:
 
 @each_command
 def test_a_command_is_in_the_guide_with_its_options(name: str) -> None:
-    options = [text for one in COMMANDS[name].params if isinstance(one, click.Option) for text in one.opts]
+    options = [
+        text for parameter in COMMANDS[name].params if isinstance(parameter, click.Option) for text in parameter.opts
+    ]
     documented = set(re.findall(r"`(-[-\w]+)", section(name))) | {"--store", "--settings", "--json"}
     assert set(options) <= documented
 
@@ -55,7 +57,7 @@ def test_a_command_has_an_example_in_its_help_and_in_the_guide(name: str) -> Non
 
 @each_command
 def test_a_command_has_the_options_json_and_store(name: str) -> None:
-    assert {"--json", "--store"} <= {text for one in COMMANDS[name].params for text in one.opts}
+    assert {"--json", "--store"} <= {text for parameter in COMMANDS[name].params for text in parameter.opts}
 
 
 def test_the_exit_codes_are_in_the_guide_and_in_the_help() -> None:

@@ -191,11 +191,11 @@ def test_verify_does_not_truncate_a_resume_file_of_another_format(content: bytes
 
 def test_verify_removes_an_incomplete_last_line_of_its_resume_file(report: Run) -> None:
     report("verify", "--resume", "finished")
-    whole = Path("finished").read_bytes()
-    for cut in (b"{", whole[:40]):
-        Path("finished").write_bytes(whole + cut)
+    complete = Path("finished").read_bytes()
+    for cut in (b"{", complete[:40]):
+        Path("finished").write_bytes(complete + cut)
         report("verify", "--resume", "finished")
-        assert Path("finished").read_bytes() == whole
+        assert Path("finished").read_bytes() == complete
 
 
 def test_a_write_that_fails_names_the_file(report: Run, tmp_path: Path) -> None:

@@ -135,11 +135,11 @@ Step = Callable[[Counter[str]], None]
 def _schedule(chance: random.Random, session: Session) -> list[Step]:
     """Return random steps. Insert the three steps that every session has at random positions."""
     steps: list[Step] = [_random_step(chance, session) for _ in range(chance.randint(STEPS_MIN, STEPS_MAX))]
-    one, other = chance.sample(range(len(session.members)), 2)
+    first, second = chance.sample(range(len(session.members)), 2)
     loser = chance.choice(session.members)
     for step in (
-        lambda met: session.reject_one(one, other),
-        lambda met: session.conflict(one, other),
+        lambda met: session.reject_mutation(first, second),
+        lambda met: session.conflict(first, second),
         lambda met: loser.lose_an_answer(),
     ):
         steps.insert(chance.randrange(len(steps) + 1), step)

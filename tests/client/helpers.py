@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 Message = TypeVar("Message")
 
 
-def memory_place(seed: int = 0) -> Environment:
+def memory_environment(seed: int = 0) -> Environment:
     """Return an environment in memory. The seed determines the incarnations of its logs."""
     clock = ManualClock(seed=seed)
     return Environment(index=MemoryIndex(), blobs=MemoryBlobs(clock), clock=clock)
@@ -32,7 +32,7 @@ def memory_place(seed: int = 0) -> Environment:
 
 def new_document(environment: Environment | None = None, mutators: Mutators = BUILT_IN_MUTATORS) -> Document:
     """Create an empty document in memory."""
-    log = create_log(environment or memory_place(), "acme", "plan", "document")
+    log = create_log(environment or memory_environment(), "acme", "plan", "document")
     return Document(log, Rules(mutators=mutators))
 
 

@@ -77,7 +77,7 @@ class Servers:
 
         At its end, the block raises ProcessFailure if a server ended by itself.
         """
-        killer = start_all([partial(self._keep_killing, chance)])
+        killer = start_all([partial(self._kill_repeatedly, chance)])
         try:
             yield
         finally:
@@ -100,7 +100,9 @@ class Servers:
 
     def urls(self, name: str) -> list[str]:
         """Return the document's URL at each server."""
-        return [f"http://127.0.0.1:{one.port}/v1/organisations/{ORGANISATION}/documents/{name}" for one in self.all]
+        return [
+            f"http://127.0.0.1:{server.port}/v1/organisations/{ORGANISATION}/documents/{name}" for server in self.all
+        ]
 
     def close(self) -> None:
         """Kill the servers, and release their ports."""
@@ -111,7 +113,7 @@ class Servers:
         """Describe each server process."""
         return "\n".join(server.describe() for server in self.all)
 
-    def _keep_killing(self, chance: random.Random) -> None:
+    def _kill_repeatedly(self, chance: random.Random) -> None:
         while not self._ending.wait(chance.uniform(*ALIVE_SECONDS)):
             server = chance.choice(self.all)
             server.kill()

@@ -41,19 +41,19 @@ class Member:
         """Close the client, and open it again from its file. Late requests from before the restart can still arrive."""
         self.client.close()
         self.client = self._open()
-        self.handles |= {one.sequence: one for one in self.client.pending()}
+        self.handles |= {handle.sequence: handle for handle in self.client.pending()}
 
     def mutate(self, name: str, args: Any) -> None:
         """Make a mutation, unless the client rejects it immediately."""
         with suppress(Rejected):
-            self._keep(self.client.mutate(name, args))
+            self._add_handle(self.client.mutate(name, args))
 
     def undo_last(self) -> None:
         """Undo the newest mutation, unless its keys have changed since."""
         if self.handles:
             with suppress(Rejected):
                 for handle in self.client.undo(self.handles[max(self.handles)]):
-                    self._keep(handle)
+                    self._add_handle(handle)
 
     def sync(self, *faults: str) -> bool:
         """Run one sync cycle with these faults, and return whether it succeeded."""
@@ -71,7 +71,7 @@ class Member:
         self.mutate("append", {"key": "list/lost", "item": len(self.made)})
         self.lost_answers += not self.sync("lost-answer")
 
-    def _keep(self, handle: PendingMutation) -> None:
+    def _add_handle(self, handle: PendingMutation) -> None:
         self.made.append((handle.name, handle.args))
         self.handles[handle.sequence] = handle
 
@@ -117,7 +117,7 @@ class Session:
         }
         member.mutate(kind, args[kind])
 
-    def reject_one(self, sure: int, late: int) -> None:
+    def reject_mutation(self, sure: int, late: int) -> None:
         """Have ``late`` make a mutation that is valid in its own state, but that the server rejects."""
         key = "clash"
         for who in (sure, late):
@@ -127,9 +127,9 @@ class Session:
         self.members[late].mutate("inc", {"key": key})
         self.settle(late)
 
-    def conflict(self, one: int, other: int) -> None:
+    def conflict(self, first: int, second: int) -> None:
         """Have two clients change the same key before either receives the other's change."""
-        for who in (one, other):
+        for who in (first, second):
             self.members[who].mutate("put", {"key": "duel", "value": who})
 
     def settle(self, who: int) -> None:
@@ -168,8 +168,8 @@ class Session:
     def committed(self) -> Iterator[tuple[str, int, Made, str | None]]:
         """Yield (client, id, (name, arguments), reason if rejected) of every mutation in the log, in order."""
         for version in self.document().versions():
-            for one in version.mutations:
-                yield one.client, one.id, (one.name, one.args), one.reason
+            for mutation in version.mutations:
+                yield mutation.client, mutation.id, (mutation.name, mutation.args), mutation.reason
 
     def _let_arrive(self) -> None:
         for member in self.members:
@@ -190,11 +190,11 @@ class Session:
         """Assert that the log has the client's mutations once and in order, with the outcomes that the client knows."""
         with member.client.held() as local:
             client = local.client
-        found = [(id, made, reason) for owner, id, made, reason in self.committed() if owner == client]
-        assert [id for id, _, _ in found] == [*range(1, len(member.made) + 1)]
-        assert [made for _, made, _ in found] == member.made
-        rejected = {position: reason for position, (_, _, reason) in enumerate(found, 1) if reason is not None}
-        assert {one.sequence: one.reason for one in member.client.failures()} == rejected
+        outcomes = [(id, made, reason) for owner, id, made, reason in self.committed() if owner == client]
+        assert [id for id, _, _ in outcomes] == [*range(1, len(member.made) + 1)]
+        assert [made for _, made, _ in outcomes] == member.made
+        rejected = {position: reason for position, (_, _, reason) in enumerate(outcomes, 1) if reason is not None}
+        assert {failure.sequence: failure.reason for failure in member.client.failures()} == rejected
         for sequence, handle in member.handles.items():
             if handle.settled:
                 assert (handle.status, handle.reason) == _outcome(rejected.get(sequence))
@@ -233,10 +233,10 @@ def _check_at_most_once(member: Member, appended: Sequence[Any]) -> None:
 
     Only an item whose outcome is unknown to the client may be absent.
     """
-    unknown = [one.args["item"] for one in member.client.failures()]
+    unknown = [failure.args["item"] for failure in member.client.failures()]
     made = [args["item"] for _, args in member.made]
     mine = [item for item in appended if item in made]
-    assert {one.status for one in member.client.failures()} <= {"unknown"}
+    assert {failure.status for failure in member.client.failures()} <= {"unknown"}
     assert mine == [item for item in made if item in mine]
     assert [item for item in made if item not in unknown] == [item for item in mine if item not in unknown]
 

@@ -59,11 +59,11 @@ def test_the_thread_pulls_at_intervals_without_a_poke(monkeypatch: pytest.Monkey
 
 def test_the_thread_continues_after_failures_and_reports_the_last_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "RETRY_POLICY", RetryPolicy(wait_seconds_first=0.001))
-    told: list[StratalogError | None] = []
+    errors: list[StratalogError | None] = []
 
     class Asking(InProcess):
         def _deliver(self, serve: Callable[[], Answer]) -> Answer:
-            told.append(client.last_error)
+            errors.append(client.last_error)
             return super()._deliver(serve)
 
     transport = Asking(new_document())
@@ -72,7 +72,7 @@ def test_the_thread_continues_after_failures_and_reports_the_last_error(monkeypa
     with client.start():
         assert client.mutate("put", {"key": "k", "value": 1}).wait(SECONDS_MAX) == "applied"
     # Each fault ended a cycle. The next cycle began with the error of the previous cycle.
-    assert [type(error) for error in told[:4]] == [type(None), Unreached, OutcomeUnknown, OutcomeUnknown]
+    assert [type(error) for error in errors[:4]] == [type(None), Unreached, OutcomeUnknown, OutcomeUnknown]
     assert client.last_error is None  # `close` has waited for the end of the last cycle
 
 

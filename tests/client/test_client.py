@@ -37,6 +37,17 @@ def test_a_mutation_is_visible_immediately(client: Client) -> None:
     assert (handle.status, handle.settled) == ("pending", False)
 
 
+def test_a_closed_client_can_be_printed(client: Client) -> None:
+    assert repr(client).startswith("<Client ")
+    client.close()
+    assert repr(client) == "<Client closed>"
+
+
+def test_an_undo_of_something_else_than_a_mutation_is_refused(client: Client) -> None:
+    with pytest.raises(TypeError, match="mutation must be of type PendingMutation, not str"):
+        client.undo("put")  # type: ignore[arg-type]
+
+
 def test_a_client_reads_like_a_mapping(client: Client) -> None:
     assert (bool(client), len(client), list(client)) == (True, 0, [])
     client.mutate("put", {"key": "cells/A1", "value": 7})
@@ -95,7 +106,7 @@ def test_a_rejection_is_reported_with_its_reason(client: Client, document: Docum
     client.sync()
     assert (handle.status, handle.reason) == ("rejected", "inc needs numbers: key=count")
     assert client.get("count") == "text"
-    assert [(one.name, one.args, one.reason) for one in client.failures()] == [
+    assert [(failure.name, failure.args, failure.reason) for failure in client.failures()] == [
         ("inc", {"key": "count"}, "inc needs numbers: key=count")
     ]
 
@@ -249,12 +260,12 @@ def test_a_subscriber_may_mutate_but_not_synchronise_the_client(client: Client, 
 
 
 def test_two_clients_of_one_document_agree(document: Document) -> None:
-    one, other = Client(InProcess(document)), Client(InProcess(document))
-    one.mutate("patch", {"key": "card", "merge": {"title": "Plan"}})
-    other.mutate("patch", {"key": "card", "merge": {"done": True}})
-    for client in (one, other, one):
+    first, second = Client(InProcess(document)), Client(InProcess(document))
+    first.mutate("patch", {"key": "card", "merge": {"title": "Plan"}})
+    second.mutate("patch", {"key": "card", "merge": {"done": True}})
+    for client in (first, second, first):
         client.sync()
-    assert one.get("card") == other.get("card") == {"title": "Plan", "done": True}
+    assert first.get("card") == second.get("card") == {"title": "Plan", "done": True}
 
 
 def test_a_closed_client_raises_closed(client: Client) -> None:

@@ -54,18 +54,18 @@ def test_a_file_is_locked_under_each_of_its_names(tmp_path: Path) -> None:
 def test_mutations_acknowledged_before_a_kill_survive(tmp_path: Path) -> None:
     path = str(tmp_path / "plan.sqlite")
     with start([sys.executable, "-c", WRITER, path]) as writer:
-        told = [int(writer.read_line()) for _ in range(20)]
+        acknowledged = [int(writer.read_line()) for _ in range(20)]
         with pytest.raises(Unavailable):
             Client(InProcess(new_document()), path)
         writer.signal(signal.SIGKILL)
-        told += [int(line) for line in writer.lines()]
+        acknowledged += [int(line) for line in writer.lines()]
     document = new_document()
     with Client(InProcess(document), path) as client:
-        kept = client.get("list")
+        stored = client.get("list")
         client.sync()
-    assert kept[: len(told)] == told
-    assert len(kept) <= len(told) + 1
-    assert document.get("list") == kept
+    assert stored[: len(acknowledged)] == acknowledged
+    assert len(stored) <= len(acknowledged) + 1
+    assert document.get("list") == stored
 
 
 def test_a_forked_child_neither_uses_nor_locks_its_parents_file(tmp_path: Path) -> None:

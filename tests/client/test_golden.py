@@ -19,14 +19,14 @@ def test_a_file_of_format_1_is_read(tmp_path: Path) -> None:
     with Client(InProcess(new_document()), str(path), document="acme/plan") as client:
         shown = {"cells/A1": "text", "cells/B1": b"\0\xff", "cells/C1": [1, 2.5, None], "name": "text"}
         assert dict(client.scan()) == shown
-        assert [(one.name, one.args["key"]) for one in client.pending()] == [("put", "cells/B1"), ("put", "cells/C1")]
-        assert [(one.status, one.reason) for one in client.failures()] == [
+        assert [(row.name, row.args["key"]) for row in client.pending()] == [("put", "cells/B1"), ("put", "cells/C1")]
+        assert [(row.status, row.reason) for row in client.failures()] == [
             ("rejected", "inc needs numbers: key=cells/A1")
         ]
         with client.held() as local:
             last = {local.client: 3}
             assert local.cookie == Cookie(3, "cghdvuklup5k26ic2uixcgcc", 3, "3f" * 32, local.group, last)
-            assert [one.sent for one in local.pending()] == [OPEN, NEVER]
+            assert [row.sent for row in local.pending()] == [OPEN, NEVER]
         assert client.mutate("put", {"key": "k", "value": 1}).sequence == 6
 
 

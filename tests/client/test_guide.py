@@ -14,7 +14,7 @@ from tests.processes import run
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "client.md"
 PRINTED = re.compile(r"print\(.*#\s(.*)$", re.MULTILINE)
 USUAL_PORT = "8420"
-WHOLE_LINES = """
+LONG_LINES = """
 import builtins, threading
 
 PRINTING = threading.Lock()
@@ -32,7 +32,7 @@ def test_the_guide_runs_as_printed(tmp_path: Path) -> None:
     program = "\n".join(re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL))
     servers = Servers(tmp_path / "store", 1)
     try:
-        program = WHOLE_LINES + program.replace(USUAL_PORT, str(servers.all[0].port))
+        program = LONG_LINES + program.replace(USUAL_PORT, str(servers.all[0].port))
         printed = run([sys.executable, "-c", program], cwd=tmp_path).stdout
     finally:
         servers.close()

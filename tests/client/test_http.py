@@ -84,10 +84,12 @@ def url(store: stratalog.Store) -> Iterator[str]:
 
 def test_started_clients_synchronise_by_background_cycles(url: str, store: stratalog.Store) -> None:
     heard = threading.Event()
-    with connect(url, create=True) as one, connect(url, create=True) as other:
-        assert one.mutate("put", {"key": "k", "value": {"raw": b"\0\xff", "text": "ü"}}).wait(SECONDS_MAX) == "applied"
-        other.subscribe(lambda keys: heard.set() if other.get("k") == 2 else None)
-        one.mutate("put", {"key": "k", "value": 2})
+    with connect(url, create=True) as first, connect(url, create=True) as second:
+        assert (
+            first.mutate("put", {"key": "k", "value": {"raw": b"\0\xff", "text": "ü"}}).wait(SECONDS_MAX) == "applied"
+        )
+        second.subscribe(lambda keys: heard.set() if second.get("k") == 2 else None)
+        first.mutate("put", {"key": "k", "value": 2})
         assert heard.wait(SECONDS_MAX)
     assert store.document("acme", "plan").get("k") == 2
 

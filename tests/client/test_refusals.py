@@ -26,14 +26,14 @@ from stratalog.log.usage import Quotas
 from stratalog.protocol.messages import Mutation, Outcome
 from stratalog.protocol.sync import Cookie, Pull, Pulled, Push, Pushed, PutKey
 from stratalog.testing.clock import ManualClock
-from tests.client.helpers import InProcess, memory_place, new_document
+from tests.client.helpers import InProcess, memory_environment, new_document
 
 Forget = Callable[[Document, Client], None]
 
 
 def identity(client: Client) -> tuple[str, str]:
-    with client.held() as kept:
-        return kept.client, kept.group
+    with client.held() as local:
+        return local.client, local.group
 
 
 def collect(document: Document, client: Client) -> None:
@@ -121,7 +121,10 @@ def test_sent_mutations_of_a_forgotten_client_become_unknown_and_are_not_resent(
     client.sync()
     assert [handle.status for handle in (lost, later, unsent)] == ["unknown", "unknown", "applied"]
     assert items(document) == client.get("list") == ["first", "lost", "later", "unsent"]
-    assert [(one.args["item"], one.reason) for one in client.failures()] == [("lost", UNKNOWN), ("later", UNKNOWN)]
+    assert [(failure.args["item"], failure.reason) for failure in client.failures()] == [
+        ("lost", UNKNOWN),
+        ("later", UNKNOWN),
+    ]
 
 
 def test_a_new_client_id_forgets_the_confirmed_numbers_of_the_former_id(client: Client, document: Document) -> None:
@@ -271,7 +274,7 @@ def test_a_temporary_refusal_does_not_change_the_group_of_a_client(
 
 
 def test_pending_mutations_are_applied_to_a_recreated_document(client: Client, transport: Scripted) -> None:
-    replaced = new_document(memory_place(seed=1))
+    replaced = new_document(memory_environment(seed=1))
     replaced.mutate("put", {"key": "other", "value": 1})
     handle = append(client, "mine")
     transport.servers = (replaced,)
@@ -288,8 +291,8 @@ def test_pending_mutations_are_applied_by_a_server_that_lost_confirmed_mutations
     for number in (2, 3):
         append(client, number)
         client.sync()
-    with client.held() as kept:
-        who = kept.client
+    with client.held() as local:
+        who = local.client
     handles = [append(client, 4), append(client, 5)]
     transport.pushed = [lambda request: _gap(request, 2)]
     client.sync()
@@ -365,12 +368,12 @@ def test_an_answered_mutation_that_no_pull_shows_is_sent_again(
 def test_only_the_mutation_that_is_too_large_for_the_server_is_rejected(
     client: Client, document: Document, transport: Scripted
 ) -> None:
-    def at_most_small(request: Push) -> Pushed:
+    def only_small(request: Push) -> Pushed:
         if any(mutation.args["item"] == "large" for mutation in request.mutations):
             raise LimitExceeded("the body is too large", limit=1)
         return InProcess.serve_push(transport, request)
 
-    transport.pushed = [at_most_small] * 20
+    transport.pushed = [only_small] * 20
     handles = [append(client, item) for item in (2, "large", 3, 4)]
     client.sync()
     assert [handle.status for handle in handles] == ["applied", "rejected", "applied", "applied"]
@@ -401,14 +404,14 @@ def test_a_copy_of_a_file_becomes_another_client(document: Document, tmp_path: P
         append(client, 1)
         client.sync()
     shutil.copy(original, copy)
-    with Client(InProcess(document), original) as one, Client(InProcess(document), copy) as other:
-        append(one, "one")
-        append(other, "other")
-        append(other, "another")
-        for client in (one, other, other, one):
+    with Client(InProcess(document), original) as first, Client(InProcess(document), copy) as second:
+        append(first, "one")
+        append(second, "other")
+        append(second, "another")
+        for client in (first, second, second, first):
             client.sync()
-        assert items(document) == one.get("list") == other.get("list") == [1, "one", "other", "another"]
-        assert identity(one) != identity(other)
+        assert items(document) == first.get("list") == second.get("list") == [1, "one", "other", "another"]
+        assert identity(first) != identity(second)
 
 
 def test_a_copied_file_takes_a_new_client_id_after_a_pull_with_mutations_of_the_original(
@@ -419,11 +422,11 @@ def test_a_copied_file_takes_a_new_client_id_after_a_pull_with_mutations_of_the_
         append(client, 1)
         client.sync()
     shutil.copy(original, copy)
-    with Client(InProcess(document), original) as one, Client(InProcess(document), copy) as other:
-        append(one, "one")
-        one.sync()
-        other.sync()
-        assert identity(one) != identity(other)
+    with Client(InProcess(document), original) as first, Client(InProcess(document), copy) as second:
+        append(first, "one")
+        first.sync()
+        second.sync()
+        assert identity(first) != identity(second)
 
 
 def test_a_copied_file_that_pushes_a_used_number_is_detected_by_the_payload(document: Document, tmp_path: Path) -> None:
@@ -432,14 +435,14 @@ def test_a_copied_file_that_pushes_a_used_number_is_detected_by_the_payload(docu
         append(client, 1)
         client.sync()
     shutil.copy(original, copy)
-    with Client(InProcess(document), original) as one, Client(InProcess(document), copy) as other:
-        for client in (one, other):
+    with Client(InProcess(document), original) as first, Client(InProcess(document), copy) as second:
+        for client in (first, second):
             client.sync()
-        append(one, "one")
-        append(other, "other")
-        for client in (one, other, one):
+        append(first, "one")
+        append(second, "other")
+        for client in (first, second, first):
             client.sync()
-        assert items(document) == one.get("list") == other.get("list") == [1, "one", "other"]
+        assert items(document) == first.get("list") == second.get("list") == [1, "one", "other"]
 
 
 def test_a_pull_older_than_the_state_changes_nothing(client: Client, document: Document) -> None:
@@ -452,12 +455,12 @@ def test_a_pull_older_than_the_state_changes_nothing(client: Client, document: D
 
 
 def test_an_answer_to_another_cookie_changes_nothing(client: Client) -> None:
-    with client.held() as kept:
-        cookie = kept.cookie
+    with client.held() as local:
+        cookie = local.cookie
         assert cookie is not None
         later = Cookie(cookie.order + 1, cookie.origin, cookie.version + 1)
-        assert kept.apply(None, Pulled(later, {}, [PutKey("k", 1)])) == []
-        assert (kept.cookie, kept.load("k")) == (cookie, None)
+        assert local.apply(None, Pulled(later, {}, [PutKey("k", 1)])) == []
+        assert (local.cookie, local.load("k")) == (cookie, None)
 
 
 def test_a_pull_of_another_document_without_its_state_is_refused(client: Client, transport: Scripted) -> None:
@@ -503,11 +506,18 @@ def transport_of(client: Client) -> InProcess:
 
 
 def _gap(request: Push, expected: int) -> Pushed:
-    return Pushed([Outcome(client=one.client, id=one.id, status="gap", expected=expected) for one in request.mutations])
+    return Pushed(
+        [
+            Outcome(client=mutation.client, id=mutation.id, status="gap", expected=expected)
+            for mutation in request.mutations
+        ]
+    )
 
 
 def _applied(request: Push) -> Pushed:
-    return Pushed([Outcome(client=one.client, id=one.id, status="applied", version=9) for one in request.mutations])
+    return Pushed(
+        [Outcome(client=mutation.client, id=mutation.id, status="applied", version=9) for mutation in request.mutations]
+    )
 
 
 @pytest.mark.parametrize("restarted", [True, False])
@@ -526,7 +536,7 @@ def test_a_copied_document_without_the_client_gets_no_mutation_twice(
     transport.faults = ["lost-answer"]
     with pytest.raises(OutcomeUnknown):
         client.sync()
-    copy = new_document(memory_place(seed=1))
+    copy = new_document(memory_environment(seed=1))
     for key, value in document.at().scan():
         copy.mutate("put", {"key": key, "value": value})
     unsent = append(client, "unsent")
@@ -545,7 +555,7 @@ def test_a_copied_document_without_the_client_gets_no_mutation_twice(
 def test_a_mutation_confirmed_just_before_another_document_takes_the_name_is_not_called_applied(
     client: Client, document: Document, transport: Scripted, server_value: Any, status: str
 ) -> None:
-    later = new_document(memory_place(seed=1))
+    later = new_document(memory_environment(seed=1))
     document.mutate("put", {"key": "n", "value": server_value})
     handle = client.mutate("inc", {"key": "n"})
 
@@ -567,7 +577,7 @@ def test_a_copied_document_with_the_client_gets_the_unsent_mutations(document: D
     with pytest.raises(OutcomeUnknown):
         client.sync()
     who, group = identity(client)
-    copy = new_document(memory_place(seed=1))
+    copy = new_document(memory_environment(seed=1))
     copy.apply([Mutation(client=who, id=1, name="append", args=lost.args)], group=group)
     unsent = append(client, "unsent")
     transport.servers = (copy,)

@@ -9,7 +9,7 @@ import pytest
 from stratalog.client import Client, background
 from stratalog.errors import OutcomeUnknown
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Rejected
-from tests.client.helpers import InProcess, memory_place, new_document
+from tests.client.helpers import InProcess, memory_environment, new_document
 from tests.threads import until
 
 Step = tuple[str, dict[str, Any]]
@@ -102,10 +102,10 @@ def test_undo_of_a_patch_that_replaced_an_object_or_null_is_rejected_after_a_lat
 
 def test_a_mutation_of_several_keys_is_undone_key_by_key() -> None:
     def swap(draft: Draft, args: dict[str, str]) -> None:
-        one, other = args["one"], args["other"]
-        kept = draft.get(one)
-        draft.put(one, draft.get(other))
-        draft.put(other, kept)
+        left, right = args["one"], args["other"]
+        value = draft.get(left)
+        draft.put(left, draft.get(right))
+        draft.put(right, value)
 
     mutators = {**BUILT_IN_MUTATORS, "swap": swap}
     client = Client(InProcess(new_document(mutators=mutators)), mutators=mutators)
@@ -166,7 +166,7 @@ def test_undo_of_an_increment_of_unknown_outcome_is_rejected_if_the_number_may_l
     transport.faults = ["lost-request"]
     with pytest.raises(OutcomeUnknown):
         client.sync()
-    transport.servers = (replaced := new_document(memory_place(seed=1)),)
+    transport.servers = (replaced := new_document(memory_environment(seed=1)),)
     replaced.mutate(*put(10))
     client.sync()
     assert handle.status == "unknown"

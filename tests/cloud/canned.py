@@ -63,8 +63,8 @@ def refused(code: str, *, status: int = 400, **more: Any) -> Reply:
 
 def cancelled(*reasons: Any) -> Reply:
     """Return the reply to a cancelled transaction. Each write has a reason: a code, or a code with the stored item."""
-    told = [reason if isinstance(reason, dict) else {"Code": reason} for reason in reasons]
-    return refused("TransactionCanceledException", CancellationReasons=told, Message="Transaction cancelled")
+    described = [reason if isinstance(reason, dict) else {"Code": reason} for reason in reasons]
+    return refused("TransactionCanceledException", CancellationReasons=described, Message="Transaction cancelled")
 
 
 def damaged(reply: Reply) -> Reply:

@@ -96,7 +96,7 @@ class Was(msgspec.Struct, frozen=True, tag=True):
 
     write_id: str
     moment: int
-    told: Answered
+    answered: Answered
     version: int = 0
 
 
@@ -110,14 +110,14 @@ class Headed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Read(msgspec.Struct, frozen=True, tag=True):
-    """A read of the entries from ``after`` + 1 on. With ``whole``, the read ended at the end of the log."""
+    """A read of the entries from ``after`` + 1 on. With ``is_complete``, the read ended at the end of the log."""
 
     log: str
     sent: int
     answered: int
     after: int
     write_ids: list[str]
-    whole: bool
+    is_complete: bool
 
 
 class Forked(msgspec.Struct, frozen=True, tag=True):
@@ -148,7 +148,7 @@ def _index_of(task: Task) -> DynamoIndex:
     return DynamoIndex(client, task.table)
 
 
-def _place_of(task: Task) -> Environment:
+def _environment_of(task: Task) -> Environment:
     """Return the log's ports, wrapped with the faults of the simulation. An injected crash kills the process."""
     line, clock = real_line(task.seed, WEATHER), SystemClock()
     if task.store:
@@ -174,7 +174,7 @@ class Historian:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._place = _place_of(task)
+        self._environment = _environment_of(task)
         self._random = random.Random(task.seed)
         self._file = os.open(Path(task.folder) / task.name, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         self._end = Path(task.end)
@@ -213,8 +213,8 @@ class Historian:
         """Return a new handle: usually of the main log, sometimes of a random log, which may be a fork."""
         names = [MAIN]
         if self._random.random() < 0.2:
-            names = [line.id for line in list_directory(self._place.index, ORGANISATION, LOGS)]
-        return open_log(self._place, ORGANISATION, self._random.choice(names))
+            names = [line.id for line in list_directory(self._environment.index, ORGANISATION, LOGS)]
+        return open_log(self._environment, ORGANISATION, self._random.choice(names))
 
     def _append(self, log: Log) -> None:
         self._number += 1
@@ -222,15 +222,15 @@ class Historian:
         known = log.known_head()
         expected = known.version if known and self._random.random() < 0.3 else None
         self._tell(Sent(log.record.name, write_id, time.monotonic_ns()))
-        version, told = 0, Answered.REFUSED
+        version, answered = 0, Answered.REFUSED
         try:
             version = log.append(content(write_id), expected=expected, write_id=write_id).version
-            told = Answered.ACKNOWLEDGED
+            answered = Answered.ACKNOWLEDGED
         except OutcomeUnknown:
-            told = Answered.UNKNOWN
+            answered = Answered.UNKNOWN
         except (Conflict, NotFound, Unavailable) as exc:
             self._tell(Met(exc.code))
-        self._tell(Was(write_id, time.monotonic_ns(), told, version))
+        self._tell(Was(write_id, time.monotonic_ns(), answered, version))
 
     def _head(self, log: Log) -> None:
         sent = time.monotonic_ns()
@@ -242,22 +242,22 @@ class Historian:
         head = log.head().version
         after = self._random.choice([log.floor(), self._random.randint(0, head), max(0, head - 5)])
         sent = time.monotonic_ns()
-        self._note(log, sent, after, log.read(after), whole=True)
+        self._note(log, sent, after, log.read(after), is_complete=True)
 
     def _follow(self, log: Log) -> None:
         """Follow the log through a few entries, from a version shortly before the head."""
         after = max(log.floor(), log.head().version - FOLLOWED // 2)
         sent = time.monotonic_ns()
-        self._note(log, sent, after, islice(log.follow(after), FOLLOWED // 2), whole=False)
+        self._note(log, sent, after, islice(log.follow(after), FOLLOWED // 2), is_complete=False)
 
-    def _note(self, log: Log, sent: int, after: int, entries: Any, *, whole: bool) -> None:
+    def _note(self, log: Log, sent: int, after: int, entries: Any, *, is_complete: bool) -> None:
         write_ids = []
         for version, entry in enumerate(entries, after + 1):
             if entry.version != version:
-                raise Violation("torn", "a reader met a gap", log=log.record.name, version=version, found=entry.version)
+                raise Violation("torn", "a reader met a gap", log=log.record.name, version=version, next=entry.version)
             check_content(entry)
             write_ids.append(entry.write_id)
-        self._tell(Read(log.record.name, sent, time.monotonic_ns(), after, write_ids, whole))
+        self._tell(Read(log.record.name, sent, time.monotonic_ns(), after, write_ids, is_complete))
 
     def _snapshot(self, log: Log) -> None:
         # An empty log has no version to snapshot.
@@ -279,7 +279,7 @@ class Historian:
         self._append(fork)
         sent = time.monotonic_ns()
         floor = fork.floor()
-        self._note(fork, sent, floor, fork.read(floor), whole=True)
+        self._note(fork, sent, floor, fork.read(floor), is_complete=True)
 
     def _tell(self, record: Record) -> None:
         os.write(self._file, msgspec.json.encode(record) + b"\n")

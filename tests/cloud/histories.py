@@ -99,10 +99,10 @@ def _run(
     environment = Environment(index, blobs, SystemClock(), SETTINGS)
     create_log(environment, ORGANISATION, MAIN, "model" if task.seed % 2 else "log")
     with TemporaryDirectory() as folder:
-        (told := Path(folder) / "told").mkdir()
-        task = msgspec.structs.replace(task, folder=str(told), end=f"{folder}/end")
+        (answers_folder := Path(folder) / "told").mkdir()
+        task = msgspec.structs.replace(task, folder=str(answers_folder), end=f"{folder}/end")
         kills = _Crew(task, processes, records, disturb).work()
-        histories = [History(path.name, list(_records(path))) for path in sorted(told.iterdir())]
+        histories = [History(path.name, list(_records(path))) for path in sorted(answers_folder.iterdir())]
     lines = [line.id for line in list_directory(index, ORGANISATION, LOGS)]
     left = {name: _left(index, require_name(index, ORGANISATION, name)) for name in lines}
     return judge(histories, left) + Counter(kills=kills)
@@ -128,13 +128,13 @@ def judge(histories: Sequence[History], left: dict[str, Left]) -> Counter[str]:
             elif isinstance(record, Read):
                 met["entries read"] += len(record.write_ids)
                 _check_read(record, left)
-                if record.whole:
+                if record.is_complete:
                     last = record.after + len(record.write_ids)
                     heads[record.log].append(HeadRead(record.sent, record.answered, last))
     for log, own in left.items():
-        found = [_found(version, write_id) for version, write_id in own.write_ids.items()]
-        check_appends(appends[log], heads[log], found, own.first - 1)
-        met["entries"] += len(found)
+        logged = [_logged_entry(version, write_id) for version, write_id in own.write_ids.items()]
+        check_appends(appends[log], heads[log], logged, own.first - 1)
+        met["entries"] += len(logged)
     met["logs"] = len(left)
     return met
 
@@ -152,7 +152,7 @@ class _Crew:
         self._records = records
         self._random = random.Random(task.seed)
         self._started = 0
-        self._told: Counter[Path] = Counter()
+        self._answer_counts: Counter[Path] = Counter()
         self._running = [self._start() for _ in range(processes)]
         self._kills = 0
 
@@ -161,26 +161,26 @@ class _Crew:
 
         Raises RuntimeError if a process failed, and Violation if no process made progress.
         """
-        told, told_at, kill_at = 0, time.monotonic(), self._next_kill()
+        answers, answered_at, kill_at = 0, time.monotonic(), self._next_kill()
         try:
             while self._running:
                 time.sleep(0.02)
-                if self._count() > told:
-                    told, told_at = self._told.total(), time.monotonic()
+                if self._count() > answers:
+                    answers, answered_at = self._answer_counts.total(), time.monotonic()
                 # The kills come before the end, even if this process has run so rarely that both are due.
                 if kill_at < self._records:
-                    if told >= kill_at:
+                    if answers >= kill_at:
                         process = self._random.choice(self._running)
                         process.kill()
                         process.wait()
                         if self._disturb is not None:
                             self._disturb()
                         kill_at += self._next_kill()
-                elif told >= self._records:
+                elif answers >= self._records:
                     Path(self._task.end).touch()
                 self._replace_ended()
-                if time.monotonic() > told_at + SILENCE_SECONDS_MAX:
-                    raise Violation("progress", "no process made progress, or a process did not end", told=told)
+                if time.monotonic() > answered_at + SILENCE_SECONDS_MAX:
+                    raise Violation("progress", "no process made progress, or a process did not end", answers=answers)
         finally:
             for process in self._running:
                 process.kill()
@@ -190,8 +190,8 @@ class _Crew:
     def _count(self) -> int:
         """Return the number of records in all files."""
         for path in Path(self._task.folder).iterdir():
-            self._told[path] = path.read_bytes().count(b"\n")
-        return self._told.total()
+            self._answer_counts[path] = path.read_bytes().count(b"\n")
+        return self._answer_counts.total()
 
     def _replace_ended(self) -> None:
         for process in [process for process in self._running if process.poll() is not None]:
@@ -227,7 +227,9 @@ def _appends(history: History) -> Iterator[tuple[CheckedAppend, str]]:
         if isinstance(record, Sent):
             answer = answers.get(record.write_id) or Was(record.write_id, NEVER, Answered.UNKNOWN)
             yield (
-                CheckedAppend(history.name, record.write_id, record.moment, answer.moment, answer.told, answer.version),
+                CheckedAppend(
+                    history.name, record.write_id, record.moment, answer.moment, answer.answered, answer.version
+                ),
                 record.log,
             )
 
@@ -253,13 +255,13 @@ def _check_read(read: Read, left: dict[str, Left]) -> None:
     """
     own = left[read.log]
     known_from = 1 if own.ancestors else own.first
-    whole = _whole(own, left)
+    complete = _complete_history(own, left)
     for version, write_id in enumerate(read.write_ids, read.after + 1):
-        if version >= known_from and whole.get(version) != write_id:
+        if version >= known_from and complete.get(version) != write_id:
             raise Violation("read", "a reader saw a wrong entry", log=read.log, version=version, read=write_id)
 
 
-def _whole(own: Left, left: dict[str, Left]) -> dict[int, str]:
+def _complete_history(own: Left, left: dict[str, Left]) -> dict[int, str]:
     """Return the write ids of all versions of a log, including the versions from its ancestors."""
     inherited: dict[int, str] = {}
     for name, last in own.ancestors:
@@ -270,16 +272,16 @@ def _whole(own: Left, left: dict[str, Left]) -> dict[int, str]:
 def _left(index: Index, name: NameRecord) -> Left:
     """Read the content of a log, from seal to seal. No process frees a segment during a history."""
     first = segment = min(int(item.sort) for item in index.query(segments_partition(name.prefix)))
-    found: dict[int, str] = {}
+    write_ids: dict[int, str] = {}
     while segment:
         items = list(index.query(entries_partition(name.prefix, segment)))
         seals = [int(item.sort) for item in items if "k" in item.attributes]
-        found |= {int(item.sort): str(item.attributes["w"]) for item in items if "k" not in item.attributes}
+        write_ids |= {int(item.sort): str(item.attributes["w"]) for item in items if "k" not in item.attributes}
         segment = seals[0] if seals else 0
-    return Left(first, found, [(parent.name, parent.version) for parent in name.lineage])
+    return Left(first, write_ids, [(parent.name, parent.version) for parent in name.lineage])
 
 
-def _found(version: int, write_id: str) -> LoggedEntry:
+def _logged_entry(version: int, write_id: str) -> LoggedEntry:
     writer, _, number = write_id.rpartition(".")
     return LoggedEntry(version, writer, write_id, int(number))
 

@@ -22,7 +22,7 @@ from tests.cloud import sqs_by_clock
 from tests.cloud.seaweed import session
 from tests.processes import watched
 
-__all__ = ["Service", "ToldClock", "queue_on", "running"]
+__all__ = ["ForwardingClock", "Service", "queue_on", "running"]
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Service(msgspec.Struct, frozen=True):
     time: Path
 
 
-class ToldClock(ManualClock):
+class ForwardingClock(ManualClock):
     """A manual clock that writes its time to the file that the service reads."""
 
     def __init__(self, path: Path) -> None:
@@ -55,7 +55,7 @@ class ToldClock(ManualClock):
 def running(folder: Path) -> Iterator[Service]:
     """Run ministack's SQS on the test's clock."""
     time = folder / "time"
-    ToldClock(time)
+    ForwardingClock(time)
 
     def command(ports: Sequence[int]) -> Command:
         environment = ministack_environment(ports[0], "sqs")

@@ -72,15 +72,18 @@ def on_aws(run: Run, aws_store: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_init_creates_missing_resources_and_lists_them(run: Run, on_aws: str) -> None:
     name = on_aws.removeprefix("aws://")
     made = [f"table {name}", f"bucket {name}", f"queue {name}.fifo", f"queue {name}-dead.fifo"]
-    assert run("init", on_aws).stdout.splitlines() == [*(f"made {one}" for one in made), f"store ready at {on_aws}"]
+    assert run("init", on_aws).stdout.splitlines() == [
+        *(f"made {resource}" for resource in made),
+        f"store ready at {on_aws}",
+    ]
     assert lines(run("init", "--store", on_aws, "--json").stdout) == [{"store": on_aws, "made": []}]
 
 
 def test_a_command_without_a_table_names_the_table_and_the_init_command(run: Run, on_aws: str) -> None:
     for command in (["list"], ["create", "acme/budget"], ["show", "acme/budget"]):
-        said = run(*command, code=5).stderr
-        assert "the table does not exist; `stratalog init` creates it" in said
-        assert on_aws.removeprefix("aws://") in said
+        error = run(*command, code=5).stderr
+        assert "the table does not exist; `stratalog init` creates it" in error
+        assert on_aws.removeprefix("aws://") in error
 
 
 def test_an_invalid_address_is_a_usage_error(run: Run) -> None:

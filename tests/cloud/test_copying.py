@@ -14,7 +14,7 @@ import stratalog
 from stratalog.testing.clock import ManualClock
 from tests.cli.conftest import Run, run
 from tests.inline_store import open_inline
-from tests.maintenance.growing import SETTINGS, grow, told
+from tests.maintenance.growing import SETTINGS, contents_of, grow
 from tests.processes import run as run_process
 
 __all__ = ["run"]
@@ -67,9 +67,9 @@ def test_a_store_moves_to_aws_and_back(folder: Path, tmp_path: Path, aws_store: 
         stratalog.open(aws_store, create=False) as target,
         stratalog.open(tmp_path / "back") as third,
     ):
-        expected = told(source)
-        assert told(target) == expected
-        assert told(third) == expected
+        expected = contents_of(source)
+        assert contents_of(target) == expected
+        assert contents_of(third) == expected
 
 
 def test_a_copy_is_refused_without_a_source_store_or_if_the_target_has_other_data(
@@ -99,7 +99,7 @@ def test_a_copy_resumes_after_its_process_is_killed(tmp_path: Path, aws_store: s
     done = json.loads(run("copy", str(source), aws_store, "--json").stdout)
     assert 0 < done["items_written"] < 30 * 6
     with stratalog.open(source) as ours, stratalog.open(aws_store, create=False) as theirs:
-        assert told(theirs) == told(ours)
+        assert contents_of(theirs) == contents_of(ours)
 
 
 def kill_after(documents: int, source: str, target: str) -> None:

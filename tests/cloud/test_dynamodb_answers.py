@@ -28,7 +28,7 @@ ITEM = Item("p", "s", {"n": 1})
 STORED = {"P": {"S": "p"}, "S": {"S": "s"}, "n": {"N": "1"}}
 PUT = [Put(ITEM, Absent())]
 BOTH = [Put(ITEM, Absent()), Put(Item("p", "t", {}))]
-FOUND = done({"Item": STORED})
+STORED_ANSWER = done({"Item": STORED})
 THROTTLE = refused("ProvisionedThroughputExceededException")
 CONFLICT = refused("TransactionConflictException")
 LOST = OutcomeUnknown("the response of the service was lost")
@@ -44,8 +44,8 @@ READ_AGAIN = {
     "unsent": UNSENT,
     "failed": FAILED,
     "unavailable": refused("ServiceUnavailable", status=503),
-    "truncated": truncated(FOUND),
-    "damaged": damaged(FOUND),
+    "truncated": truncated(STORED_ANSWER),
+    "damaged": damaged(STORED_ANSWER),
     "no JSON": Reply(200, {}, b"<html>"),
 }
 WRITE_UNKNOWN = {name: READ_AGAIN[name] for name in ("lost", "failed", "unavailable", "truncated", "damaged")}
@@ -67,7 +67,7 @@ def each(cases: dict[str, Any]) -> pytest.MarkDecorator:
 
 @each(READ_AGAIN)
 def test_a_read_is_retried_after_each_transient_error(reply: Reply | Exception) -> None:
-    index, endpoint = canned_index(reply, reply, FOUND)
+    index, endpoint = canned_index(reply, reply, STORED_ANSWER)
     assert index.get("p", "s") == ITEM
     assert len(endpoint.sent) == 3
 
@@ -82,7 +82,7 @@ def test_a_read_that_always_fails_ends_as_unavailable(reply: Reply | Exception) 
 
 def test_a_read_whose_reply_did_not_come_in_time_is_retried() -> None:
     clock = ManualClock()
-    index, endpoint = canned_index(LOST, FOUND, clock=clock)
+    index, endpoint = canned_index(LOST, STORED_ANSWER, clock=clock)
     exchange = endpoint.exchange
 
     def slow_exchange(request: bytes) -> Reply:
@@ -273,7 +273,7 @@ def test_a_read_passes_its_consistency_to_dynamodb(consistent: bool) -> None:
 
 
 def test_a_commit_with_only_a_check_is_sent_as_a_get() -> None:
-    index, endpoint = canned_index(FOUND)
+    index, endpoint = canned_index(STORED_ANSWER)
     index.commit([Check("p", "s", Equals("n", 1))])
     with pytest.raises(ConditionFailed):
         index.commit([Check("p", "s", Absent())])

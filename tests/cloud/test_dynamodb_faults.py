@@ -32,21 +32,21 @@ def test_each_append_is_stored_once_at_the_version_that_its_writer_got(aws: Emul
     index = DynamoIndex(client, f"rough-{seed}")
     create_table(client, index.table)
     _store(index).create_log("acme", "plan")
-    told: list[tuple[int, str]] = []
+    acknowledged: list[tuple[int, str]] = []
 
     def write(writer: int) -> None:
         mine = _store(index).log("acme", "plan")
         for n in range(APPENDS):
-            told.append((mine.append(Event("step", n), write_id=f"{writer}-{n}").version, f"{writer}-{n}"))
+            acknowledged.append((mine.append(Event("step", n), write_id=f"{writer}-{n}").version, f"{writer}-{n}"))
 
     run_together(partial(write, writer) for writer in range(WRITERS))
     line.wait()
     client.close()
     calm = DynamoIndex(dynamo_client(aws), index.table)
-    found = [(entry.version, entry.write_id) for entry in _store(calm).log("acme", "plan").read()]
+    stored = [(entry.version, entry.write_id) for entry in _store(calm).log("acme", "plan").read()]
     calm.close()
-    assert sorted(told) == found
-    assert [version for version, _ in found] == list(range(1, WRITERS * APPENDS + 1))
+    assert sorted(acknowledged) == stored
+    assert [version for version, _ in stored] == list(range(1, WRITERS * APPENDS + 1))
     assert set(line.met) == {*FAULTS, "none"}
 
 

@@ -30,17 +30,17 @@ from stratalog.testing.emulators import free_ports
 from tests.threads import SECONDS_MAX, join_all, run_together, start_all, until
 
 REQUEST = b"POST / HTTP/1.1\r\ncontent-length:2\r\n\r\n{}"
-WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Amz-Crc32:  7 \r\n\r\nhello"
+COMPLETE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Amz-Crc32:  7 \r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3;x=y\r\nhel\r\n2\r\nlo\r\n0\r\nx: y\r\n\r\n"
-CLOSING = WHOLE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+CLOSING = COMPLETE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
-NOT_WHOLE = {
+INCOMPLETE = {
     "nothing": b"",
     "half a status": b"HTTP/1.1 20",
-    "half the headers": WHOLE[:30],
-    "half a body": WHOLE[:-2],
+    "half the headers": COMPLETE[:30],
+    "half a body": COMPLETE[:-2],
     "another protocol": b"SSH-2.0-OpenSSH_9\r\n\r\n",
-    "another version": WHOLE.replace(b"HTTP/1.1", b"HTTP/2"),
+    "another version": COMPLETE.replace(b"HTTP/1.1", b"HTTP/2"),
     "no status": b"HTTP/1.1 OK\r\n\r\n",
     "no length": b"HTTP/1.1 200 OK\r\n\r\nhello",
     "a wild length": b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
@@ -53,7 +53,7 @@ NOT_WHOLE = {
 }
 
 
-@pytest.mark.parametrize("answer", [WHOLE, CHUNKED, CLOSING], ids=["length", "chunks", "closing"])
+@pytest.mark.parametrize("answer", [COMPLETE, CHUNKED, CLOSING], ids=["length", "chunks", "closing"])
 def test_a_response_is_read_completely(answer: bytes) -> None:
     with served(lambda _: answer) as (endpoint, _):
         for _ in range(3):
@@ -62,13 +62,13 @@ def test_a_response_is_read_completely(answer: bytes) -> None:
 
 
 def test_header_names_are_lower_cased_and_header_values_are_stripped() -> None:
-    with served(lambda _: WHOLE) as (endpoint, _):
+    with served(lambda _: COMPLETE) as (endpoint, _):
         assert endpoint.exchange(REQUEST).headers == {b"content-length": b"5", b"x-amz-crc32": b"7"}
 
 
-@pytest.mark.parametrize("answer", NOT_WHOLE.values(), ids=NOT_WHOLE)
+@pytest.mark.parametrize("answer", INCOMPLETE.values(), ids=INCOMPLETE)
 def test_an_incomplete_response_is_outcome_unknown_and_its_connection_is_not_reused(answer: bytes) -> None:
-    with served(lambda turn: WHOLE if turn else answer, hangs_up=True) as (endpoint, server):
+    with served(lambda turn: COMPLETE if turn else answer, hangs_up=True) as (endpoint, server):
         with pytest.raises(OutcomeUnknown):
             endpoint.exchange(REQUEST)
         assert endpoint.exchange(REQUEST).body == b"hello"
@@ -83,7 +83,7 @@ def test_a_response_with_endless_chunks_is_outcome_unknown(monkeypatch: pytest.M
 
 
 def test_a_connection_is_used_again() -> None:
-    with served(lambda _: WHOLE) as (endpoint, server):
+    with served(lambda _: COMPLETE) as (endpoint, server):
         for _ in range(5):
             endpoint.exchange(REQUEST)
         assert server.connections == 1
@@ -97,7 +97,7 @@ def test_a_connection_that_the_server_will_close_is_not_used_again() -> None:
 
 
 def test_a_connection_that_the_server_closed_while_idle_is_replaced_without_an_error() -> None:
-    with served(lambda _: WHOLE, hangs_up=True) as (endpoint, server):
+    with served(lambda _: COMPLETE, hangs_up=True) as (endpoint, server):
         for _ in range(3):
             endpoint.exchange(REQUEST)
             assert server.hung_up.acquire(timeout=SECONDS_MAX)
@@ -105,7 +105,7 @@ def test_a_connection_that_the_server_closed_while_idle_is_replaced_without_an_e
 
 
 def test_a_connection_that_becomes_idle_during_a_close_is_closed() -> None:
-    with served(lambda _: WHOLE) as (endpoint, _):
+    with served(lambda _: COMPLETE) as (endpoint, _):
 
         class Raced(deque[Any]):
             def append(self, connection: Any) -> None:
@@ -118,7 +118,7 @@ def test_a_connection_that_becomes_idle_during_a_close_is_closed() -> None:
 
 
 def test_a_response_that_takes_too_long_is_outcome_unknown() -> None:
-    with served(lambda turn: WHOLE if turn else None, answer_seconds=0.05) as (endpoint, server):
+    with served(lambda turn: COMPLETE if turn else None, answer_seconds=0.05) as (endpoint, server):
         with pytest.raises(OutcomeUnknown):
             endpoint.exchange(REQUEST)
         until(lambda: server.requests == 1)  # the server may read it after the client's time limit
@@ -132,7 +132,7 @@ def test_after_a_lost_response_on_a_reused_connection_all_idle_connections_are_r
     def answer(turn: int) -> bytes:
         if turn < 2:
             connected.wait(SECONDS_MAX)
-        return NOT_WHOLE["another protocol"] if turn == 2 else WHOLE
+        return INCOMPLETE["another protocol"] if turn == 2 else COMPLETE
 
     with served(answer) as (endpoint, server):
         run_together([lambda: endpoint.exchange(REQUEST)] * 2)
@@ -148,7 +148,7 @@ def test_a_refused_connection_is_unavailable() -> None:
 
 
 def test_an_https_endpoint_sends_no_request_to_a_server_without_tls() -> None:
-    with served(lambda _: WHOLE) as (plain, server), pytest.raises(Unavailable):
+    with served(lambda _: COMPLETE) as (plain, server), pytest.raises(Unavailable):
         Endpoint(f"https://{plain.host}").exchange(REQUEST)
     assert server.requests == 0
 
@@ -161,7 +161,7 @@ def test_threads_have_connections_of_their_own() -> None:
         if not hasattr(connection, "has_answered"):
             together.wait(SECONDS_MAX)
             connection.has_answered = True
-        return WHOLE
+        return COMPLETE
 
     with served(answer) as (endpoint, server):
         replies: list[bytes] = []
@@ -171,7 +171,7 @@ def test_threads_have_connections_of_their_own() -> None:
 
 
 def test_a_forked_child_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    with served(lambda _: WHOLE) as (endpoint, server):
+    with served(lambda _: COMPLETE) as (endpoint, server):
         endpoint.exchange(REQUEST)
         monkeypatch.setattr(os, "getpid", lambda: -1)
         endpoint.exchange(REQUEST)
@@ -181,14 +181,14 @@ def test_a_forked_child_has_connections_of_its_own(monkeypatch: pytest.MonkeyPat
 def test_requests_work_over_a_reused_tls_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path)))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    with served(lambda _: WHOLE, tls=tmp_path) as (endpoint, server):
+    with served(lambda _: COMPLETE, tls=tmp_path) as (endpoint, server):
         assert [endpoint.exchange(REQUEST).body for _ in range(3)] == [b"hello"] * 3
         assert server.connections == 1
 
 
 def test_no_request_is_sent_to_a_server_with_an_untrusted_certificate(tmp_path: Path) -> None:
     certify(tmp_path)
-    with served(lambda _: WHOLE, tls=tmp_path) as (endpoint, server):
+    with served(lambda _: COMPLETE, tls=tmp_path) as (endpoint, server):
         with pytest.raises(Unavailable):
             endpoint.exchange(REQUEST)
         assert server.requests == 0
@@ -205,7 +205,7 @@ def test_a_root_certificate_is_found_by_its_hash(tmp_path: Path, monkeypatch: py
     (tmp_path / "certificate.pem").symlink_to(folder / name)
     monkeypatch.setenv("SSL_CERT_DIR", str(folder))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing"))
-    with served(lambda _: WHOLE, tls=tmp_path) as (endpoint, _):
+    with served(lambda _: COMPLETE, tls=tmp_path) as (endpoint, _):
         assert endpoint.exchange(REQUEST).body == b"hello"
         assert endpoint._has_all_roots is False
 
@@ -218,7 +218,7 @@ def test_a_root_certificate_that_only_the_certificate_file_has_is_trusted(
     (folder / "00000000.0").write_text("")
     monkeypatch.setenv("SSL_CERT_DIR", str(folder))
     monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path)))
-    with served(lambda _: WHOLE, tls=tmp_path) as (endpoint, _):
+    with served(lambda _: COMPLETE, tls=tmp_path) as (endpoint, _):
         assert endpoint.exchange(REQUEST).body == b"hello"
 
 

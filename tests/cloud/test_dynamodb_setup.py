@@ -18,7 +18,7 @@ from tests.cloud.canned import CannedEndpoint, canned_client, done, refused
 
 KEYS = [{"AttributeName": "P", "KeyType": "HASH"}, {"AttributeName": "S", "KeyType": "RANGE"}]
 MADE = done({"TableDescription": {}})
-STANDS = refused("ResourceInUseException")
+EXISTS = refused("ResourceInUseException")
 LOST = OutcomeUnknown("the response of the service was lost")
 
 
@@ -51,18 +51,18 @@ def test_a_table_is_paid_by_request_and_has_text_keys_only() -> None:
 
 
 def test_create_table_accepts_an_existing_table() -> None:
-    client, _ = canned_client(STANDS, described("ACTIVE"))
+    client, _ = canned_client(EXISTS, described("ACTIVE"))
     assert not create_table(client, "table")
 
 
 def test_create_table_retries_after_a_lost_response() -> None:
-    client, endpoint = canned_client(LOST, STANDS, LOST, described("ACTIVE"))
+    client, endpoint = canned_client(LOST, EXISTS, LOST, described("ACTIVE"))
     create_table(client, "table")
     assert [operation for operation, _ in endpoint.sent] == ["CreateTable"] * 2 + ["DescribeTable"] * 2
 
 
 def test_a_table_with_other_keys_is_refused() -> None:
-    client, _ = canned_client(STANDS, described("ACTIVE", KEYS[:1]))
+    client, _ = canned_client(EXISTS, described("ACTIVE", KEYS[:1]))
     with pytest.raises(Invalid):
         create_table(client, "table")
 

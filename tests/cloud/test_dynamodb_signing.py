@@ -55,8 +55,8 @@ def test_a_session_token_is_sent_only_if_the_credentials_have_a_token(token: str
 
 def botocore_s(body: bytes, seconds: int, credentials: Credentials, headers: dict[str, str]) -> str:
     """Return botocore's signature of the same request."""
-    kept = {name: headers[name] for name in ("content-type", "x-amz-target")}
-    request = AWSRequest("POST", f"https://{HOST}/", headers=kept, data=body)
+    signed = {name: headers[name] for name in ("content-type", "x-amz-target")}
+    request = AWSRequest("POST", f"https://{HOST}/", headers=signed, data=body)
     at = datetime.fromtimestamp(seconds, UTC)
     with mock.patch("botocore.auth.get_current_datetime", return_value=at.replace(tzinfo=None)):
         SigV4Auth(credentials, "dynamodb", "eu-west-1").add_auth(request)

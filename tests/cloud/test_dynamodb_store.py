@@ -89,16 +89,18 @@ def test_the_name_of_a_deleted_document_can_be_used_again(index: DynamoIndex) ->
 def test_many_writers_of_one_log_lose_nothing_and_leave_no_gap(index: DynamoIndex) -> None:
     """Each writer has its own store, so that the writers share only the index. Segments roll over during the test."""
     log = store_on(index).create_log("acme", "plan")
-    told: list[tuple[int, str]] = []
+    acknowledged: list[tuple[int, str]] = []
 
     def write(writer: int) -> None:
         mine = store_on(index, segment=40).log("acme", "plan")
         for n in range(APPENDS):
-            told.append((mine.append(Event("step", [writer, n]), write_id=f"{writer}-{n}").version, f"{writer}-{n}"))
+            acknowledged.append(
+                (mine.append(Event("step", [writer, n]), write_id=f"{writer}-{n}").version, f"{writer}-{n}")
+            )
 
     run_together(partial(write, writer) for writer in range(WRITERS))
-    assert sorted(told) == [(entry.version, entry.write_id) for entry in log.read()]
-    assert [version for version, _ in sorted(told)] == list(range(1, WRITERS * APPENDS + 1))
+    assert sorted(acknowledged) == [(entry.version, entry.write_id) for entry in log.read()]
+    assert [version for version, _ in sorted(acknowledged)] == list(range(1, WRITERS * APPENDS + 1))
 
 
 def test_processes_that_write_one_log_lose_nothing_and_leave_no_gap(

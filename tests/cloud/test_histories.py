@@ -80,8 +80,8 @@ def test_a_correct_history_passes() -> None:
         Was("p1.1", 2, Answered.ACKNOWLEDGED, 1),
         Headed(MAIN, 3, 4, 2),
         Sent(MAIN, "p1.2", 5),
-        Read(MAIN, 6, 7, 1, ["p2.1", "p1.2"], whole=True),
-        Read("fork", 6, 7, 0, ["p1.1", "p2.1", "p2.2"], whole=True),
+        Read(MAIN, 6, 7, 1, ["p2.1", "p1.2"], is_complete=True),
+        Read("fork", 6, 7, 0, ["p1.1", "p2.1", "p2.2"], is_complete=True),
         Met("fork"),
     )
 
@@ -91,10 +91,10 @@ def test_a_correct_history_passes() -> None:
     [
         ("acknowledged", [Sent(MAIN, "p1.9", 1), Was("p1.9", 2, Answered.ACKNOWLEDGED, 3)]),
         ("refused", [Sent(MAIN, "p1.2", 1), Was("p1.2", 2, Answered.REFUSED)]),
-        ("read", [Read(MAIN, 1, 2, 0, ["p1.1", "p1.2"], whole=False)]),
-        ("read", [Read("fork", 1, 2, 1, ["p2.1", "p1.2"], whole=False)]),
+        ("read", [Read(MAIN, 1, 2, 0, ["p1.1", "p1.2"], is_complete=False)]),
+        ("read", [Read("fork", 1, 2, 1, ["p2.1", "p1.2"], is_complete=False)]),
         ("real-time", [Headed(MAIN, 1, 2, 3), Headed(MAIN, 3, 4, 2)]),
-        ("real-time", [Headed(MAIN, 1, 2, 3), Read(MAIN, 3, 4, 0, ["p1.1"], whole=True)]),
+        ("real-time", [Headed(MAIN, 1, 2, 3), Read(MAIN, 3, 4, 0, ["p1.1"], is_complete=True)]),
         ("real-time", [Sent(MAIN, "p1.2", 1), Was("p1.2", 2, Answered.ACKNOWLEDGED, 3), Headed(MAIN, 3, 4, 2)]),
         ("seen", [Met("Corrupt: an entry below the head is missing", violation=True)]),
     ],
@@ -106,13 +106,13 @@ def test_a_wrong_history_is_detected_by_its_checker(checker: str, records: list[
 
 
 def test_a_fork_that_has_dropped_its_ancestors_is_checked_against_those_recorded_at_its_creation() -> None:
-    seen = Read("fork", 6, 7, 0, ["p1.1", "p2.1", "p2.2"], whole=True)
+    seen = Read("fork", 6, 7, 0, ["p1.1", "p2.1", "p2.2"], is_complete=True)
     judged(Forked("fork", [(MAIN, 2)]), seen, fork=WITHOUT_ANCESTORS)
     judged(seen, fork=WITHOUT_ANCESTORS)
     with pytest.raises(Violation):
         judged(Forked("fork", [(MAIN, 1)]), seen, fork=WITHOUT_ANCESTORS)
     with pytest.raises(Violation):
-        judged(Read("fork", 6, 7, 2, ["p1.2"], whole=True), fork=WITHOUT_ANCESTORS)
+        judged(Read("fork", 6, 7, 2, ["p1.2"], is_complete=True), fork=WITHOUT_ANCESTORS)
 
 
 @pytest.mark.parametrize("truth", [{1: "p1.1", 3: "p1.2"}, {1: "p1.1", 2: "p1.1"}, {1: "p1.2", 2: "p1.1"}])

@@ -78,17 +78,19 @@ def test_a_collection_has_a_dry_run_and_resumes_after_a_stop(store: Store) -> No
 def test_maintenance_archives_forgets_frees_and_collects(store: Store) -> None:
     orphan = fill(store, 14)
     policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=3, archive_days=0), collect_hours=0)
-    found = [maintain(store, policy)]
+    reports = [maintain(store, policy)]
     for _ in range(2):
         store.environment.clock.sleep(OLD_SECONDS)
-        found.append(maintain(store, policy))
-    assert [one.failures for one in found] == [(), (), ()]
-    assert found[0].archived_segments > 0
-    assert found[1].freed_segments > 0
-    assert orphan in found[1].garbage
+        reports.append(maintain(store, policy))
+    assert [report.failures for report in reports] == [(), (), ()]
+    assert reports[0].archived_segments > 0
+    assert reports[1].freed_segments > 0
+    assert orphan in reports[1].garbage
     document = store.document("acme", "budget")
-    kept = range(document.log.floor() + 1, 15)
-    assert [document.get("notes/a", at=version) for version in kept] == [f"{version - 1} {LONG}" for version in kept]
+    retained = range(document.log.floor() + 1, 15)
+    assert [document.get("notes/a", at=version) for version in retained] == [
+        f"{version - 1} {LONG}" for version in retained
+    ]
     assert document.log.floor() > 0
 
 

@@ -53,9 +53,9 @@ def test_64_writers_in_8_processes_lose_nothing_and_none_runs_out_of_time(
     reports = compete(dynamo, index.table, processes=PROCESSES, threads=THREADS, appends=APPENDS)
 
     assert [error for report in reports for error in report.failed] == []
-    told = sorted(one for report in reports for one in report.told)
-    assert told == [(entry.version, entry.write_id) for entry in log.read()]
-    assert [version for version, _ in told] == list(range(1, COMMITS + 1))
+    acknowledged = sorted(append for report in reports for append in report.acknowledged)
+    assert acknowledged == [(entry.version, entry.write_id) for entry in log.read()]
+    assert [version for version, _ in acknowledged] == list(range(1, COMMITS + 1))
     wasted = sum(report.wasted for report in reports) / COMMITS
     reads = sum(report.read for report in reports) / COMMITS
     slowest = max(report.slowest_seconds for report in reports)

@@ -29,7 +29,7 @@ from stratalog.testing.clock import ManualClock
 from stratalog.testing.emulators import Emulator
 from tests.cloud.helpers import dynamo_index
 from tests.cloud.seaweed import VERSIONED, blobs_in
-from tests.cloud.sqs_service import Service, ToldClock, queue_on
+from tests.cloud.sqs_service import ForwardingClock, Service, queue_on
 
 SMALL = 900
 LARGE = 30_000
@@ -62,25 +62,25 @@ def test_the_counted_write_units_equal_the_consumed_capacity_that_dynamodb_repor
     index: DynamoIndex, metered: MeteredIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DynamoDB reports no units for a failed condition, since the response is an error."""
-    told: list[float] = []
+    reported: list[float] = []
     ask = dynamodb._reported_units
-    monkeypatch.setattr(dynamodb, "_reported_units", lambda written: told.append(ask(written)) or told[-1])
+    monkeypatch.setattr(dynamodb, "_reported_units", lambda written: reported.append(ask(written)) or reported[-1])
     play(index, 7, SMALL)
     play(metered, 7, SMALL)
-    assert sum(told) == metered.meter.total("write units") - metered.meter.total("wasted write units")
-    assert len(told) > 30
+    assert sum(reported) == metered.meter.total("write units") - metered.meter.total("wasted write units")
+    assert len(reported) > 30
 
 
 def test_the_life_of_a_document_counts_the_same_units_on_both_meters(index: DynamoIndex, metered: MeteredIndex) -> None:
     """The workload has a creation, commits, a roll-over, a snapshot, a fork, an archive and a record."""
     sums = []
-    for one in (index, metered):
+    for each in (index, metered):
         clock = ManualClock()
         settings = LogSettings(segment_entries_target=20, snapshot_entries_interval=10)
         # The version of a snapshot in the background would depend on the timing.
-        environment = Environment(one, MemoryBlobs(clock), clock, settings, background=InlineTasks())
+        environment = Environment(each, MemoryBlobs(clock), clock, settings, background=InlineTasks())
         live(Store(environment, MemoryQueue(clock)))
-        sums.append(one.meter.read())
+        sums.append(each.meter.read())
     assert sums[0] == sums[1]
 
 
@@ -89,12 +89,12 @@ def test_blobs_count_the_same_requests_and_bytes(bucket: Emulator, retains_freed
     ours = MeteredBlobs(MemoryBlobs(ManualClock()), Meter(), retains_freed=retains_freed)
     theirs = blobs_in(VERSIONED, bucket, retains_freed=retains_freed)
     for blobs in (ours, theirs):
-        keep_blobs(blobs)
+        store_blobs(blobs)
     assert ours.meter.read() == theirs.meter.read()
 
 
 def test_the_queue_counts_the_same_requests(sqs: Service) -> None:
-    ours, theirs = MeteredQueue(MemoryQueue(ManualClock()), Meter()), queue_on(sqs, ToldClock(sqs.time))
+    ours, theirs = MeteredQueue(MemoryQueue(ManualClock()), Meter()), queue_on(sqs, ForwardingClock(sqs.time))
     for queue in (ours, theirs):
         pass_messages(queue)
     assert ours.meter.read() == theirs.meter.read()
@@ -149,7 +149,7 @@ def live(store: Store) -> None:
     assert [line.id for line in again.list("acme")] == ["other", "plan"]
 
 
-def keep_blobs(blobs: Blobs) -> None:
+def store_blobs(blobs: Blobs) -> None:
     bodies = [b"some text %d " % number * 100 for number in range(4)]
     keys = [f"metered/{number}/{sha256(body).hex()}" for number, body in enumerate(bodies)]
     for key, body in zip(keys, bodies, strict=True):

@@ -134,10 +134,10 @@ def test_a_put_to_an_address_without_a_server_is_unavailable() -> None:
 
 def test_an_error_has_the_status_and_the_code_of_the_response(store: Callable) -> None:
     for reply, reason in ((BUSY, "503 SlowDown"), (FORBIDDEN, "403 AccessDenied")):
-        found = raised(lambda: store(reply)[0].put(KEY, BODY))  # noqa: B023 - called immediately
-        assert found is not None
-        assert found.details["reason"] == reason
-        assert isinstance(found.__cause__, exceptions.BaseError)
+        error = raised(lambda: store(reply)[0].put(KEY, BODY))  # noqa: B023 - called immediately
+        assert error is not None
+        assert error.details["reason"] == reason
+        assert isinstance(error.__cause__, exceptions.BaseError)
 
 
 def test_a_refusal_names_the_operation(store: Callable) -> None:
@@ -147,16 +147,16 @@ def test_a_refusal_names_the_operation(store: Callable) -> None:
         "GetBucketVersioning": lambda blobs: next(blobs.list("")),
     }
     for operation, call in calls.items():
-        found = raised(lambda: call(store(FORBIDDEN)[0]))  # noqa: B023 - called immediately
-        assert found is not None
-        assert found.message == f"the object store refused {operation}"
+        error = raised(lambda: call(store(FORBIDDEN)[0]))  # noqa: B023 - called immediately
+        assert error is not None
+        assert error.message == f"the object store refused {operation}"
 
 
 def test_a_put_to_a_bucket_of_another_region_is_refused_with_this_reason(store: Callable) -> None:
     blobs, service, _ = store(OTHER_REGION)
-    found = raised(lambda: blobs.put(KEY, BODY))
-    assert type(found) is Unavailable
-    assert found.details == {"reason": "the bucket is in another region"}
+    error = raised(lambda: blobs.put(KEY, BODY))
+    assert type(error) is Unavailable
+    assert error.details == {"reason": "the bucket is in another region"}
     assert len(service.requests) == 1
 
 
@@ -178,12 +178,12 @@ def test_a_read_that_fails_is_unavailable(store: Callable, reply: Reply) -> None
 
 
 def test_a_truncated_or_changed_body_is_never_returned(store: Callable) -> None:
-    whole = compress(BODY)
-    for damaged in (whole[:-1], b"", compress(b"other")):
+    complete = compress(BODY)
+    for damaged in (complete[:-1], b"", compress(b"other")):
         blobs, _, _ = store(Reply(body=damaged, headers=OBJECT))
         assert type(raised(lambda: blobs.get(KEY))) is Corrupt  # noqa: B023 - called immediately
     blobs, _, _ = store(
-        Reply(body=whole[:-1], headers={**OBJECT, "Content-Length": str(len(whole)), "Connection": "close"})
+        Reply(body=complete[:-1], headers={**OBJECT, "Content-Length": str(len(complete)), "Connection": "close"})
     )
     assert type(raised(lambda: blobs.get(KEY))) is Unavailable
 
@@ -202,7 +202,7 @@ def test_a_put_sends_the_checksum_of_the_stored_bytes(store: Callable) -> None:
     assert headers["x-amz-checksum-sha256"] == b64encode(sha256(request.body)).decode()
 
 
-def versions(*found: tuple[str, str, bool], more: str = "") -> Reply:
+def versions(*listed: tuple[str, str, bool], more: str = "") -> Reply:
     """Return a reply that lists the versions in ``found``: each with its key, its id, and True if it is current.
 
     A service sorts the versions by key, and the versions of one key from the newest to the oldest.
@@ -212,7 +212,7 @@ def versions(*found: tuple[str, str, bool], more: str = "") -> Reply:
     items = "".join(
         f"<Version><Key>base/{key}</Key><VersionId>{version}</VersionId><IsLatest>{str(latest).lower()}</IsLatest>"
         f"<LastModified>2026-11-21T00:00:00.000Z</LastModified><ETag>&quot;e&quot;</ETag><Size>5</Size></Version>"
-        for key, version, latest in found
+        for key, version, latest in listed
     )
     markers = (
         f"<NextKeyMarker>base/{KEY}</NextKeyMarker><NextVersionIdMarker>{more}</NextVersionIdMarker>" if more else ""

@@ -20,7 +20,7 @@ from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker
 from tests.cloud.helpers import dynamo_index
 from tests.cloud.seaweed import VERSIONED, blobs_in
-from tests.cloud.sqs_service import Service, ToldClock, queue_on
+from tests.cloud.sqs_service import ForwardingClock, Service, queue_on
 
 LARGE = random.Random(0).randbytes(1_500_000).hex()
 
@@ -35,7 +35,7 @@ def kill(draft: Draft, args: Any) -> None:
 
 @pytest.fixture
 def store(aws: Emulator, bucket: Emulator, sqs: Service) -> Iterator[Store]:
-    clock = ToldClock(sqs.time)
+    clock = ForwardingClock(sqs.time)
     # The object store uses the machine's clock, so the blobs use this clock too. Everything else uses the test's clock.
     environment = Environment(dynamo_index(aws), blobs_in(VERSIONED, bucket, clock=SystemClock()), clock)
     with Store(environment, queue_on(sqs, clock), Rules({**BUILT_IN_MUTATORS, "kill": kill})) as opened:

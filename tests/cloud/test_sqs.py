@@ -15,7 +15,7 @@ from stratalog.ports.queue import Message, Queue
 from stratalog.testing.clock import ManualClock
 from stratalog.testing.queue_contract import QueueContract
 from tests.cloud.helpers import check_billed_requests
-from tests.cloud.sqs_service import Service, ToldClock, queue_on
+from tests.cloud.sqs_service import ForwardingClock, Service, queue_on
 
 
 class TestSqsQueue(QueueContract):
@@ -27,12 +27,12 @@ class TestSqsQueue(QueueContract):
         return queue_on(self.service, clock, receives_max)
 
     def _queue(self, receives_max: int = 10) -> tuple[Queue, ManualClock]:
-        clock = ToldClock(self.service.time)
+        clock = ForwardingClock(self.service.time)
         return self.make(clock, receives_max), clock
 
 
 def test_batches_up_to_the_size_limit_of_the_port_fit_into_sqs(sqs: Service) -> None:
-    queue = queue_on(sqs, ToldClock(sqs.time))
+    queue = queue_on(sqs, ForwardingClock(sqs.time))
     group = f"{'%C3%A9' * 33}/{'x' * 200}"
     for bodies in ([b""], [bytes(MESSAGE_BYTES_MAX)], [bytes(MESSAGE_BYTES_MAX // 10)] * 10):
         queue.send(group, bodies)
@@ -42,7 +42,7 @@ def test_batches_up_to_the_size_limit_of_the_port_fit_into_sqs(sqs: Service) -> 
 
 
 def test_a_message_above_the_limit_of_its_queue_is_refused_as_too_large(sqs: Service) -> None:
-    queue = queue_on(sqs, ToldClock(sqs.time))
+    queue = queue_on(sqs, ForwardingClock(sqs.time))
     sqs.client.set_queue_attributes(QueueUrl=queue._url, Attributes={"MaximumMessageSize": str(256 * 1024)})
     with pytest.raises(LimitExceeded, match="too large for this queue"):
         queue.send("g", [bytes(200_000)])
@@ -51,7 +51,7 @@ def test_a_message_above_the_limit_of_its_queue_is_refused_as_too_large(sqs: Ser
 
 
 def test_groups_with_names_that_sqs_forbids_stay_distinct(sqs: Service) -> None:
-    queue = queue_on(sqs, ToldClock(sqs.time))
+    queue = queue_on(sqs, ForwardingClock(sqs.time))
     groups = ["x" * 128, "x" * 129, "x" * 128 + "y", "é", "è", "two words"]
     for group in groups:
         queue.send(group, [group.encode()])
@@ -59,7 +59,7 @@ def test_groups_with_names_that_sqs_forbids_stay_distinct(sqs: Service) -> None:
 
 
 def test_ids_are_in_order_of_sending(sqs: Service) -> None:
-    clock = ToldClock(sqs.time)
+    clock = ForwardingClock(sqs.time)
     queue = queue_on(sqs, clock)
     queue.send("b", [b"1", b"2"])
     queue.send("a", [b"3"])
@@ -70,7 +70,7 @@ def test_ids_are_in_order_of_sending(sqs: Service) -> None:
 
 
 def test_another_process_can_settle_a_message_and_a_stale_receipt_has_no_effect(sqs: Service) -> None:
-    clock = ToldClock(sqs.time)
+    clock = ForwardingClock(sqs.time)
     here = queue_on(sqs, clock)
     there = SqsQueue(sqs.client, here._url, here._dead_url, clock)
     here.send("g", [b"1"])
@@ -88,7 +88,7 @@ def test_another_process_can_settle_a_message_and_a_stale_receipt_has_no_effect(
 
 
 def test_a_listing_of_dead_letters_leaves_them_visible(sqs: Service) -> None:
-    clock = ToldClock(sqs.time)
+    clock = ForwardingClock(sqs.time)
     queue = queue_on(sqs, clock, receives_max=1)
     queue.send("g", [b"%d" % number for number in range(10)])
     queue.receive(visibility_seconds=1)
@@ -101,7 +101,7 @@ def test_a_listing_of_dead_letters_leaves_them_visible(sqs: Service) -> None:
 
 
 def test_a_message_of_another_program_is_received_unchanged(sqs: Service) -> None:
-    queue = queue_on(sqs, ToldClock(sqs.time))
+    queue = queue_on(sqs, ForwardingClock(sqs.time))
     request = {"QueueUrl": queue._url, "MessageGroupId": "theirs", "MessageDeduplicationId": "1"}
     sqs.client.send_message(MessageBody="{no base64}", **request)
     (message,) = queue.receive()
@@ -127,7 +127,7 @@ def test_a_binary_attribute_of_another_program_is_ignored_in_a_lambda_event() ->
 
 
 def test_a_message_of_another_program_becomes_a_dead_letter_whatever_its_id(sqs: Service) -> None:
-    clock = ToldClock(sqs.time)
+    clock = ForwardingClock(sqs.time)
     queue = queue_on(sqs, clock, receives_max=1)
     for id in ("order:17/#", "x" * 128):
         request = {"QueueUrl": queue._url, "MessageGroupId": "theirs", "MessageDeduplicationId": id}
@@ -139,7 +139,7 @@ def test_a_message_of_another_program_becomes_a_dead_letter_whatever_its_id(sqs:
 
 
 def test_a_dead_letter_of_another_program_is_listed_whatever_its_attributes(sqs: Service) -> None:
-    queue = queue_on(sqs, ToldClock(sqs.time), receives_max=2)
+    queue = queue_on(sqs, ForwardingClock(sqs.time), receives_max=2)
     request = {"QueueUrl": queue._dead_url, "MessageGroupId": "theirs", "MessageBody": "{no base64}"}
     text = {"receives": {"DataType": "String", "StringValue": "many"}}
     binary = {"receives": {"DataType": "Binary", "BinaryValue": b"1"}}
@@ -151,7 +151,7 @@ def test_a_dead_letter_of_another_program_is_listed_whatever_its_attributes(sqs:
 
 def test_messages_of_a_lambda_event_are_read_like_received_messages(sqs: Service) -> None:
     """In a Lambda event, AWS gives the fields of a message other names than in the response to a receive."""
-    queue = queue_on(sqs, ToldClock(sqs.time), receives_max=2)
+    queue = queue_on(sqs, ForwardingClock(sqs.time), receives_max=2)
 
     def record(id: str, receives: int) -> dict[str, Any]:
         return {
@@ -192,5 +192,5 @@ def test_messages_of_a_lambda_event_are_read_like_received_messages(sqs: Service
 
 def test_requests_are_counted_as_they_are_billed(sqs: Service) -> None:
     """SQS bills each started 64 KB of bodies as one request."""
-    queue = queue_on(sqs, ToldClock(sqs.time))
+    queue = queue_on(sqs, ForwardingClock(sqs.time))
     check_billed_requests(queue)

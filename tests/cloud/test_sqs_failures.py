@@ -142,8 +142,8 @@ def test_a_failed_send_is_outcome_unknown_if_any_message_may_have_been_sent(
     make: Make, replies: Sequence[Any], kind: type[StratalogError]
 ) -> None:
     queue, _, _ = make(*replies)
-    found = raised(lambda: queue.send("g", [b"1", b"2"]))
-    assert isinstance(found, kind)
+    error = raised(lambda: queue.send("g", [b"1", b"2"]))
+    assert isinstance(error, kind)
 
 
 def test_a_send_that_is_always_throttled_ends_as_unavailable_within_12_seconds(make: Make) -> None:
@@ -236,6 +236,6 @@ def test_a_receive_whose_count_is_no_number_is_unavailable(make: Make) -> None:
 
 def received(receives: int) -> Reply:
     """Return the reply to a receive: one message with this receive count."""
-    told = {"ApproximateReceiveCount": str(receives), "MessageDeduplicationId": "id", "MessageGroupId": "g"}
-    message = {"MessageId": "m", "ReceiptHandle": f"r{receives}", "Body": "Ym9keQ==", "Attributes": told}
+    attributes = {"ApproximateReceiveCount": str(receives), "MessageDeduplicationId": "id", "MessageGroupId": "g"}
+    message = {"MessageId": "m", "ReceiptHandle": f"r{receives}", "Body": "Ym9keQ==", "Attributes": attributes}
     return answer({"Messages": [message]})

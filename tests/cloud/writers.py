@@ -44,7 +44,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 class Report(msgspec.Struct, frozen=True):
     """The results of a process: version and write id of each append, errors, the slowest append, and units used."""
 
-    told: list[tuple[int, str]]
+    acknowledged: list[tuple[int, str]]
     failed: list[str]
     slowest_seconds: float
     seconds: float
@@ -85,9 +85,9 @@ def main() -> None:
     seconds = time.monotonic() - began
     meter = index.meter
     units = (meter.total("write units"), meter.total("wasted write units"), meter.total("read units"))
-    told = [one for writer in writers for one in writer.told]
+    acknowledged = [append for writer in writers for append in writer.acknowledged]
     failed = [error for writer in writers for error in writer.failed]
-    report = Report(told, failed, max(writer.slowest_seconds for writer in writers), seconds, *units)
+    report = Report(acknowledged, failed, max(writer.slowest_seconds for writer in writers), seconds, *units)
     print(msgspec.json.encode(report).decode())
 
 
@@ -101,7 +101,7 @@ class _Writer(threading.Thread):
             "acme", "plan"
         )
         self._ids = [f"{name}.{n}" for n in range(task.appends)]
-        self.told: list[tuple[int, str]] = []
+        self.acknowledged: list[tuple[int, str]] = []
         self.failed: list[str] = []
         self.slowest_seconds = 0.0
 
@@ -109,7 +109,9 @@ class _Writer(threading.Thread):
         for write_id in self._ids:
             began = time.monotonic()
             try:
-                self.told.append((self._log.append(Event("step", write_id), write_id=write_id).version, write_id))
+                self.acknowledged.append(
+                    (self._log.append(Event("step", write_id), write_id=write_id).version, write_id)
+                )
             except StratalogError as exc:
                 self.failed.append(str(exc))
             self.slowest_seconds = max(self.slowest_seconds, time.monotonic() - began)

@@ -46,7 +46,7 @@ if unreachable:
 def test_a_batch_is_one_version() -> None:
     document = World().create()
     outcomes = document.apply([put("a", 1), put("b", 2, client="bob"), inc("a", 2)])
-    assert [(one.client, one.id, one.status, one.version) for one in outcomes] == [
+    assert [(outcome.client, outcome.id, outcome.status, outcome.version) for outcome in outcomes] == [
         ("ada", 1, "applied", 1),
         ("bob", 1, "applied", 1),
         ("ada", 2, "applied", 1),
@@ -205,7 +205,7 @@ def test_a_rejection_is_committed_with_its_reason_and_uses_its_mutation_id() -> 
     assert outcomes[1].reason == "inc needs numbers: key=n"
     reader = world.open()
     assert reader.last_mutation("ada") == 3
-    assert [one.reason for version in reader.versions() for one in version.mutations] == [
+    assert [mutation.reason for version in reader.versions() for mutation in version.mutations] == [
         None,
         outcomes[1].reason,
         None,
@@ -469,11 +469,11 @@ def test_a_batch_whose_answer_is_lost_is_applied_once() -> None:
 
 def test_alternating_commits_of_two_handles_rerun_mutators_on_the_new_state() -> None:
     world = World()
-    one, other = world.create(), world.open()
+    first, second = world.create(), world.open()
     for number in range(1, 11):
-        assert statuses(one.apply([inc(client="one", id=number)])) == ["applied"]
-        assert statuses(other.apply([inc(client="other", id=number)])) == ["applied"]
-    assert one.get("n") == other.get("n") == 20
+        assert statuses(first.apply([inc(client="one", id=number)])) == ["applied"]
+        assert statuses(second.apply([inc(client="other", id=number)])) == ["applied"]
+    assert first.get("n") == second.get("n") == 20
     assert world.environment.counters["conflict"] > 0
 
 

@@ -31,7 +31,7 @@ def grown(versions: int = 30) -> tuple[World, Document]:
     return world, document
 
 
-def whole_states(world: World, first: int) -> dict[int, dict[str, object]]:
+def states_of(world: World, first: int) -> dict[int, dict[str, object]]:
     document = world.open()
     return {version: document.at(version).to_dict() for version in range(first, document.log.head().version + 1)}
 
@@ -129,7 +129,7 @@ def test_raising_the_floor_succeeds_if_another_process_raises_the_floor_higher()
             break
         assert floor in (FLOOR, FLOOR + 4)
         assert world.open().log.floor() == FLOOR + 4
-        assert len(whole_states(world, FLOOR + 4)) >= 2
+        assert len(states_of(world, FLOOR + 4)) >= 2
     assert call > 50
 
 
@@ -154,4 +154,4 @@ def test_archived_history_is_forgotten_like_any_other() -> None:
     world, document = grown()
     archive_segments(document.log)
     assert document.forget_below(FLOOR) == FLOOR
-    assert len(whole_states(world, FLOOR)) >= 7
+    assert len(states_of(world, FLOOR)) >= 7

@@ -45,9 +45,19 @@ class HeldTasks(InlineTasks):
     join = run
 
 
+@pytest.mark.parametrize("kind", [BackgroundTasks, InlineTasks])
+def test_closed_background_tasks_run_no_more_work(kind: type[BackgroundTasks] | type[InlineTasks]) -> None:
+    tasks, run = kind(), list[str]()
+    begun = tasks.offer(lambda: run.append("before"))
+    assert begun is not None
+    tasks.close()
+    assert tasks.offer(lambda: run.append("after")) is None
+    assert run == ["before"]
+
+
 def snapshots(document: stratalog.Document) -> list[int]:
     log = document.log
-    return [one.version for one in list_snapshots(log.environment.index, log.record.prefix)]
+    return [snapshot.version for snapshot in list_snapshots(log.environment.index, log.record.prefix)]
 
 
 def test_small_commits_continue_while_the_blob_store_is_unavailable_and_a_snapshot_is_due() -> None:

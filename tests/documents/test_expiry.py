@@ -162,6 +162,6 @@ def test_a_member_without_a_client_is_idle() -> None:
     document = world.create()
     document.apply([inc(client="first", id=1)], group="team", owner="ann")
     document.log.append(Event(COLLECT, [[["first", ""]], []]))
-    found = idle_clients(world.open().state(), 1)
-    assert found is not None
-    assert found.clients == [["first", "team"]]
+    idle = idle_clients(world.open().state(), 1)
+    assert idle is not None
+    assert idle.clients == [["first", "team"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,11 @@ from stratalog.keys import REJECTED_PARTITION
 from stratalog.maintenance.inspection import inspect_store
 from stratalog.ports.index import Item, Put
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft, Mutation, Rejected
+from stratalog.protocol.rebase import Intent, rebase
 from stratalog.store import Store, open_store
 from stratalog.worker.dead_letters import edit_letter, list_letters, redrive
+from tests.protocol.test_draft import draft_on
+from tests.threads import join_all, start_all
 
 WORK = Mutation(client="ann", id=1, name="work", args={"n": 1})
 
@@ -41,6 +44,70 @@ def opened(*raised: BaseException) -> Store:
     store = open_store("memory:", rules=Rules({**BUILT_IN_MUTATORS, "work": Work(*raised)}))
     store.create("acme", "plan")
     return store
+
+
+class WithoutReason(Rejected):
+    """A rejection of an application whose constructor sets no reason."""
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        (Rejected({"balance": 5}), "{'balance': 5}"),  # type: ignore[arg-type]
+        (Rejected(["too", "poor"]), "['too', 'poor']"),  # type: ignore[arg-type]
+        (Rejected(b"poor"), "b'poor'"),  # type: ignore[arg-type]
+        (Rejected(None), "None"),  # type: ignore[arg-type]
+        (Rejected("a \ud800"), "a ?"),
+        (WithoutReason("ann"), "ann"),
+        (Unprintable(), "Unprintable"),
+        (ValueError("a \ud800"), "ValueError: a ?"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_any_exception_of_a_mutator_becomes_a_reason_that_can_be_read_back(raised: Exception, reason: str) -> None:
+    document = opened(raised).document("acme", "plan")
+    (outcome,) = document.apply([WORK])
+    assert (outcome.status, outcome.reason) == ("rejected", reason)
+    assert [made.reason for version in document.versions() for made in version.mutations] == [reason]
+    (effect,) = rebase(draft_on(), {"work": Work(raised)}, [Intent(WORK.name, encode(WORK.args))])
+    assert effect.reason == reason
+
+
+def refused_writes(own: bool) -> list[str]:
+    """Return the reasons of a mutator's writes to its own document, or else to another document."""
+    store = open_store("memory:", rules=Rules({**BUILT_IN_MUTATORS, "work": lambda draft, args: writes[args["n"]]()}))
+    document, other = store.create("acme", "plan"), store.create("acme", "other")
+    written = document if own else other
+    written.put("a", 1)
+    writes: list[Callable[[], Any]] = [
+        lambda: written.put("a", 2),
+        lambda: written.forget_below(1),
+        lambda: written.collect_clients(["local"]),
+    ]
+    outcomes = [document.mutate("work", {"n": number}) for number in range(len(writes))]
+    assert written.get("a") == 1
+    return [outcome.reason or "" for outcome in outcomes]
+
+
+WRITES = "RuntimeError: a mutator must not write to a document: it changes its draft"
+
+
+def test_a_mutator_that_writes_to_another_document_is_rejected() -> None:
+    assert refused_writes(own=False) == [WRITES] * 3
+
+
+def test_a_mutator_that_writes_to_its_own_document_is_rejected_and_does_not_wait_for_itself() -> None:
+    reasons: list[str] = []
+    join_all(start_all([lambda: reasons.extend(refused_writes(own=True))]))
+    assert reasons == [WRITES] * 3
 
 
 @pytest.mark.parametrize(
@@ -94,7 +161,10 @@ def test_an_unexpected_exception_is_a_rejection_and_a_dead_letter_that_can_be_re
     assert outcome.status == "rejected"
     assert (letter.organisation, letter.document, letter.client, letter.mutation) == ("acme", "plan", "ann", 1)
     assert letter.reason == outcome.reason == f"{type(fault).__name__}: {fault}"
-    assert [one.status for one in [*redrive(store, letter.id), *redrive(store, letter.id)]] == ["applied", "seen"]
+    assert [outcome.status for outcome in [*redrive(store, letter.id), *redrive(store, letter.id)]] == [
+        "applied",
+        "seen",
+    ]
     assert document.get("done") == 1
     assert [letter.redriven_ms > 0 for letter in list_letters(store)] == [True]
 

@@ -49,16 +49,16 @@ def grown(world: World, versions: int = 12, rules: Rules | None = RULES) -> Docu
 def test_a_fork_has_its_parents_history_up_to_the_fork_point_and_its_own_after(interval: int) -> None:
     world = World(snapshot_entries_interval=interval, segment_entries_target=4)
     document = grown(world)
-    whole = document.at(7).to_dict()
+    state = document.at(7).to_dict()
     fork = document.fork("copy", at=7)
     fork.apply([put("c/0", "changed")])
     document.apply([put("c/0", "other")])
     for handle in (fork, world.open("copy")):
-        assert handle.at(7).to_dict() == whole
-        assert handle.at(8).to_dict() == handle.at().to_dict() == {**whole, "c/0": "changed"}
+        assert handle.at(7).to_dict() == state
+        assert handle.at(8).to_dict() == handle.at().to_dict() == {**state, "c/0": "changed"}
         assert handle.at(3).to_dict() == document.at(3).to_dict()
         assert [change.version for change in handle.history("c/0")] == [8, 5, 1]
-        assert [one.key for one in handle.diff(7, 8)] == ["c/0"]
+        assert [change.key for change in handle.diff(7, 8)] == ["c/0"]
         assert len(list(handle.versions())) == 8
         assert verify(handle).start == 7
     assert document.get("c/0") == "other"
@@ -68,11 +68,11 @@ def test_a_fork_keeps_only_the_versions_that_its_parent_keeps() -> None:
     world = World(snapshot_entries_interval=3, segment_entries_target=4)
     document = grown(world)
     fork = document.fork("copy", at=10)
-    whole = document.at(7).to_dict()
+    state = document.at(7).to_dict()
     assert document.forget_below(7) == 7
     for handle in (fork, world.open("copy")):
-        assert [one.version for one in handle.versions()] == [8, 9, 10]
-        assert handle.at(7).to_dict() == whole
+        assert [version.version for version in handle.versions()] == [8, 9, 10]
+        assert handle.at(7).to_dict() == state
         with pytest.raises(VersionForgotten):
             handle.at(6)
         with pytest.raises(Invalid):
@@ -225,16 +225,16 @@ def test_a_fork_with_a_snapshot_below_its_ancestor_s_floor_is_read_and_forked() 
     document = grown(world)
     fork = document.fork("copy", at=10)
     fork.apply([inc(client="bob")])
-    whole = fork.at().to_dict()
+    state = fork.at().to_dict()
     fork.snapshot(3)
     assert document.forget_below(7) == 7
     reader = world.open("copy")
-    assert (reader.log.floor(), reader.at().to_dict()) == (7, whole)
+    assert (reader.log.floor(), reader.at().to_dict()) == (7, state)
     assert reader.at(8).to_dict() == document.at(8).to_dict()
     fork_of_fork = reader.fork("second", at=11)
     fork_of_fork.snapshot(8)
     assert document.forget_below(9) == 9
-    assert world.open("second").at().to_dict() == whole
+    assert world.open("second").at().to_dict() == state
     assert verify(world.open("second")).version == verify(reader).version == 11
 
 
@@ -251,13 +251,13 @@ def test_a_fork_commits_and_makes_snapshots_after_its_parents_snapshot_is_delete
     document.forget_below(31)
     fork.forget_below(32)
     document.forget_below(32)
-    snapshots = [one.version for one in list_snapshots(world.backend, fork.log.record.prefix)]
+    snapshots = [snapshot.version for snapshot in list_snapshots(world.backend, fork.log.record.prefix)]
     assert snapshots == [32]
     if read_first:
         assert world.open("copy").get("d/007") == 7
     for _ in range(9):
         fork.apply([inc()])
-    assert [one.version for one in list_snapshots(world.backend, fork.log.record.prefix)] == [32, 36, 40]
+    assert [snapshot.version for snapshot in list_snapshots(world.backend, fork.log.record.prefix)] == [32, 36, 40]
 
 
 def test_a_fork_at_a_missing_version_is_refused() -> None:
@@ -267,7 +267,7 @@ def test_a_fork_at_a_missing_version_is_refused() -> None:
             document.fork("copy", at=at)
 
 
-def two_sides(world: World, most: int = 200) -> tuple[Document, Document]:
+def two_sides(world: World, limit: int = 200) -> tuple[Document, Document]:
     """Return a fork and its document. Both have committed since the fork.
 
     If ``most`` is at most 117, the document would reject the fork's mutation `limited`.
@@ -275,17 +275,17 @@ def two_sides(world: World, most: int = 200) -> tuple[Document, Document]:
     document = grown(world)
     fork = document.fork("copy", at=10)
     fork.apply([inc(by=5), put("c/new", large("new"))])
-    fork.apply([Mutation(client="bob", name="limited", args={"most": most}), Mutation(client="bob", name="nope")])
+    fork.apply([Mutation(client="bob", name="limited", args={"most": limit}), Mutation(client="bob", name="nope")])
     document.apply([inc(by=100, client="eve")])
     return fork, document
 
 
 def test_replay_reports_and_changes_nothing() -> None:
     world = World(snapshot_entries_interval=3)
-    fork, document = two_sides(world, most=20)
+    fork, document = two_sides(world, limit=20)
     version = document.version
     report = replay(fork, document)
-    assert [(one.client, one.id, one.name, one.version, one.same) for one in report] == [
+    assert [(replayed.client, replayed.id, replayed.name, replayed.version, replayed.same) for replayed in report] == [
         ("ada", 1, "inc", 11, False),
         ("ada", 2, "put", 11, True),
         ("bob", 1, "limited", 12, False),
@@ -313,7 +313,7 @@ def test_a_replay_and_a_merge_compare_the_keys_that_change_only_on_the_target() 
     fork.apply([settling(3, k=2)])
     document.apply([put("urgent", True), put("k", 2)])
     for report in (replay(fork, document), merge(fork, document)):
-        assert [one.differences for one in report] == [{}, {"alarm": (None, True)}, {"alarm": (None, True)}]
+        assert [replayed.differences for replayed in report] == [{}, {"alarm": (None, True)}, {"alarm": (None, True)}]
         assert report.different == 2
 
 
@@ -322,7 +322,7 @@ def test_a_replay_reports_no_difference_where_one_side_has_the_value_already() -
     fork = document.fork("copy")
     fork.apply([settling(1, k=1), put("n", 12)])
     document.apply([put("k", 1), put("n", 1)])
-    assert [one.differences for one in replay(fork, document)] == [{}, {}]
+    assert [replayed.differences for replayed in replay(fork, document)] == [{}, {}]
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["asked for", "due"])
@@ -338,14 +338,16 @@ def test_a_fork_makes_a_snapshot_of_its_own_after_its_parents_snapshot_is_delete
     else:
         for _ in range(4):
             fork.apply([inc()])
-    assert [one.version for one in list_snapshots(world.backend, fork.log.record.prefix)] == [31 if asked else 35]
+    assert [snapshot.version for snapshot in list_snapshots(world.backend, fork.log.record.prefix)] == [
+        31 if asked else 35
+    ]
 
 
 def test_a_replay_after_a_version_runs_the_mutations_of_later_versions() -> None:
     world = World()
-    fork, document = two_sides(world, most=20)
+    fork, document = two_sides(world, limit=20)
     report = replay(fork, document, after=11)
-    assert [(one.name, one.same, one.reason_after) for one in report] == [
+    assert [(replayed.name, replayed.same, replayed.reason_after) for replayed in report] == [
         ("limited", False, "full"),
         ("nope", True, "no such mutator: nope"),
     ]
@@ -356,7 +358,7 @@ def test_a_replay_after_a_merge_runs_the_unmerged_mutations() -> None:
     fork, document = two_sides(world)
     merge(fork, document)
     fork.apply([inc(by=5)])
-    assert [(one.name, one.same) for one in replay(fork, document)] == [
+    assert [(replayed.name, replayed.same) for replayed in replay(fork, document)] == [
         ("inc", True),
         ("put", True),
         ("limited", True),
@@ -369,16 +371,16 @@ def test_merge_commits_with_the_origin_as_provenance() -> None:
     world = World()
     fork, document = two_sides(world)
     report = merge(fork, document)
-    assert [one.merged_in for one in report] == [14, 14, 14, 14]
+    assert [mutation.merged_in for mutation in report] == [14, 14, 14, 14]
     assert (document.get("n"), document.get("c/new")) == (118, large("new"))
     (version,) = world.open().versions(13)
-    assert [(one.origin, one.reason) for one in version.mutations] == [
+    assert [(mutation.origin, mutation.reason) for mutation in version.mutations] == [
         (("ada", 1), None),
         (("ada", 2), None),
         (("bob", 1), None),
         (("bob", 2), "no such mutator: nope"),
     ]
-    assert {one.client for one in version.mutations} == {merge_client(fork)}
+    assert {mutation.client for mutation in version.mutations} == {merge_client(fork)}
 
 
 def test_merging_twice_changes_nothing() -> None:
@@ -386,7 +388,7 @@ def test_merging_twice_changes_nothing() -> None:
     fork, document = two_sides(world)
     merge(fork, document)
     again = merge(world.open("copy"), world.open())
-    assert [(one.same, one.merged_in) for one in again] == [(True, None)] * 4
+    assert [(merged.same, merged.merged_in) for merged in again] == [(True, None)] * 4
     assert document.version == 14
 
 
@@ -420,7 +422,7 @@ def test_a_second_merge_merges_only_the_new_mutations_of_the_fork() -> None:
     fork, document = two_sides(world)
     merge(fork, document)
     fork.apply([inc(by=1000)])
-    assert [one.merged_in for one in merge(fork, document)] == [None, None, None, None, 15]
+    assert [merged.merged_in for merged in merge(fork, document)] == [None, None, None, None, 15]
     assert document.get("n") == 1118
 
 

@@ -63,7 +63,7 @@ def unfloored(document: Document) -> Document:
 
 def entries(document: Document) -> list[str]:
     read = unfloored(document).log.read()
-    return [encode([[one.type, one.data, one.schema] for one in entry.events]).hex() for entry in read]
+    return [encode([[event.type, event.data, event.schema] for event in entry.events]).hex() for entry in read]
 
 
 def snapshots(document: Document) -> dict[str, str]:
@@ -77,15 +77,15 @@ def test_the_golden_document_still_reads() -> None:
     document = stored()
     states = GOLDEN["states"]
     assert {version: document.at(int(version)).to_dict() for version in states} == states
-    assert [list(one) for one in document.state().client_ids()] == GOLDEN["clients"]
-    assert [one.version for one in document.history("Collection1/id2")] == [4, 3]
+    assert [list(item) for item in document.state().client_ids()] == GOLDEN["clients"]
+    assert [item.version for item in document.history("Collection1/id2")] == [4, 3]
     assert document.at().collection_version("Collection1") == 4
     assert verify(document).digest == GOLDEN["digest"]
 
 
 def test_the_golden_document_still_knows_its_mutations() -> None:
     first, *_, last = unfloored(stored()).versions(0)
-    assert [(one.client, one.id, one.args, one.reason) for one in first.mutations] == [
+    assert [(mutation.client, mutation.id, mutation.args, mutation.reason) for mutation in first.mutations] == [
         ("ada", 1, {"key": "name", "value": "My project"}, None),
         ("ada", 2, {"key": "Collection1/id1", "value": large("id1", 400)}, None),
         ("bob", 1, {"text": "z" * 1500}, "no such mutator: poison"),

@@ -64,13 +64,13 @@ def test_a_slow_call_does_not_discard_a_newer_state_that_another_thread_loaded(
             learnt.append(document.version)
 
         calls = before_answer(world, step, meanwhile)
-        found = call(document)
+        result = call(document)
         if calls[0] < step:
             break
         known, held = document.log.known_head(), document._states.cached
         assert known is not None
         assert held is not None
         assert min(known.version, held.version) >= learnt[0]
-        assert 3 <= found <= get(document) == get(rival)
+        assert 3 <= result <= get(document) == get(rival)
     assert calls[0] < step, "the call makes more queries than the test has steps"
     assert step > 1

@@ -28,8 +28,8 @@ def delete(key: str) -> Mutation:
     return Mutation(client="ada", name="del", args={"key": key})
 
 
-def told(document: Document, key: str, at: int | None = None) -> list[tuple[int, Any]]:
-    return [(one.version, "deleted" if one.deleted else one.value) for one in document.history(key, at=at)]
+def values_of(document: Document, key: str, at: int | None = None) -> list[tuple[int, Any]]:
+    return [(change.version, "deleted" if change.deleted else change.value) for change in document.history(key, at=at)]
 
 
 def grown(world: World) -> Document:
@@ -66,9 +66,9 @@ def test_the_history_of_a_key_walks_across_deletions(interval: int) -> None:
     world = World(snapshot_entries_interval=interval)
     grown(world)
     reader = world.open()
-    assert told(reader, "c/a") == [(8, "deleted"), (6, 6), (4, "deleted"), (3, large("3")), (1, 1)]
-    assert told(reader, "c/a", at=5) == [(4, "deleted"), (3, large("3")), (1, 1)]
-    assert told(reader, "never") == []
+    assert values_of(reader, "c/a") == [(8, "deleted"), (6, 6), (4, "deleted"), (3, large("3")), (1, 1)]
+    assert values_of(reader, "c/a", at=5) == [(4, "deleted"), (3, large("3")), (1, 1)]
+    assert values_of(reader, "never") == []
 
 
 def test_a_change_names_its_author_and_the_mutations_that_made_it() -> None:
@@ -76,7 +76,7 @@ def test_a_change_names_its_author_and_the_mutations_that_made_it() -> None:
     document.apply([inc("n", 1), put("m", 0, client="bob"), inc("n", 2, client="bob")], author="both")
     (change,) = document.history("n")
     assert change.author == "both"
-    assert [(one.client, one.id, one.args) for one in change.mutations] == [
+    assert [(mutation.client, mutation.id, mutation.args) for mutation in change.mutations] == [
         ("ada", 1, {"key": "n", "by": 1}),
         ("bob", 2, {"key": "n", "by": 2}),
     ]
@@ -98,9 +98,9 @@ def test_a_history_ends_at_the_floor(interval: int) -> None:
     document = grown(world)
     document.forget_below(5)
     reader = world.open()
-    assert told(reader, "c/a") == [(8, "deleted"), (6, 6)]
+    assert values_of(reader, "c/a") == [(8, "deleted"), (6, 6)]
     reader.apply([put("c/a", 10)])
-    assert told(reader, "c/a") == [(11, 10), (8, "deleted"), (6, 6)]
+    assert values_of(reader, "c/a") == [(11, 10), (8, "deleted"), (6, 6)]
 
 
 def test_a_key_deleted_below_the_floor_and_put_again_starts_a_new_history() -> None:
@@ -110,7 +110,7 @@ def test_a_key_deleted_below_the_floor_and_put_again_starts_a_new_history() -> N
     document.forget_below(9)
     document.apply([put("c/a", 11)])
     document.apply([put("other", 12)])
-    assert told(document, "c/a") == told(world.open(), "c/a") == [(12, 11)]
+    assert values_of(document, "c/a") == values_of(world.open(), "c/a") == [(12, 11)]
     verify(world.open())
 
 
@@ -156,20 +156,22 @@ def test_a_diff_equals_the_difference_of_two_dictionaries(
         if before.get(key) != after.get(key)
     ]
     for handle in (document, world.open()):
-        found = handle.diff(source, target)
-        assert [(one.key, one.before, one.after, one.was, one.is_now) for one in found] == expected
+        differences = handle.diff(source, target)
+        assert [
+            (change.key, change.before, change.after, change.was, change.is_now) for change in differences
+        ] == expected
 
 
 def test_the_digest_depends_on_the_content_and_not_on_its_history() -> None:
     world = World(snapshot_entries_interval=3)
-    one, other = world.create("one"), world.create("other")
+    first, second = world.create("one"), world.create("other")
     for key in ("c/a", "c/b", "name"):
-        one.apply([put(key, key)])
-    other.apply([put("name", 1), put("c/b", "c/b"), put("x", 1)])
-    other.apply([delete("x"), put("name", "name"), put("c/a", "c/a")])
-    assert one.at().content_digest() == other.at().content_digest()
-    other.apply([put("c/a", "other")])
-    assert one.at().content_digest() != other.at().content_digest()
+        first.apply([put(key, key)])
+    second.apply([put("name", 1), put("c/b", "c/b"), put("x", 1)])
+    second.apply([delete("x"), put("name", "name"), put("c/a", "c/a")])
+    assert first.at().content_digest() == second.at().content_digest()
+    second.apply([put("c/a", "other")])
+    assert first.at().content_digest() != second.at().content_digest()
 
 
 def test_a_returned_view_does_not_change_with_later_commits() -> None:
@@ -224,7 +226,7 @@ def test_a_reader_whose_snapshot_was_forgotten_finds_the_new_one() -> None:
     assert reader.get(keys[0]) == "old"
     document.apply([put(key, "new") for key in keys[::2]])
     document.forget_below(2)
-    delete_blobs(world, set(world.blob_keys("/chunks/")) - kept_chunks(document))
+    delete_blobs(world, set(world.blob_keys("/chunks/")) - needed_chunks(document))
     assert reader.at().to_dict() == {key: "old" if position % 2 else "new" for position, key in enumerate(keys)}
 
 
@@ -236,14 +238,16 @@ def delete_blobs(world: World, keys: set[str]) -> None:
         world.blobs.delete(key, stat.stamp)
 
 
-def kept_chunks(document: Document) -> set[str]:
+def needed_chunks(document: Document) -> set[str]:
     """The keys of the chunks that the remaining snapshots refer to."""
-    kept = set()
+    needed = set()
     for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix):
         roots = roots_of(snapshot)
         for root in (roots.content, roots.clients, roots.tombstones):
-            kept |= {f"{document.log.record.owner}/chunks/{one.hex()}" for one in addresses(document.chunks, root)}
-    return kept
+            needed |= {
+                f"{document.log.record.owner}/chunks/{address.hex()}" for address in addresses(document.chunks, root)
+            }
+    return needed
 
 
 def test_a_view_of_a_forgotten_snapshot_asks_to_read_the_document_again() -> None:
@@ -314,5 +318,5 @@ def test_the_history_up_to_an_old_version_ends_above_the_present_floor() -> None
     for value in range(1, 6):
         document.apply([put("a", value)])
     document.forget_below(3)
-    assert told(document, "a", at=4) == [(4, 4)]
-    assert told(document, "a", at=3) == []
+    assert values_of(document, "a", at=4) == [(4, 4)]
+    assert values_of(document, "a", at=3) == []

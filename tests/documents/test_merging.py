@@ -21,12 +21,12 @@ from tests.documents.helpers import World, inc, put
 from tests.documents.test_forks import RULES, grown, two_sides
 
 
-def limited(most: int, client: str = "bob") -> Mutation:
-    return Mutation(client=client, name="limited", args={"most": most})
+def limited(limit: int, client: str = "bob") -> Mutation:
+    return Mutation(client=client, name="limited", args={"most": limit})
 
 
 def test_a_mutation_that_only_the_target_rejects_stops_the_merge_before_any_write() -> None:
-    fork, document = two_sides(World(), most=20)
+    fork, document = two_sides(World(), limit=20)
     version = document.version
     with pytest.raises(MergeConflict) as caught:
         merge(fork, document)
@@ -41,8 +41,8 @@ def test_a_merge_can_apply_a_mutation_that_the_fork_rejected() -> None:
     fork = document.fork("copy")
     fork.apply([limited(20)])
     document.apply([inc(by=-100, client="eve")])
-    [one] = merge(fork, document)
-    assert (one.reason_before, one.reason_after, one.same) == ("full", None, False)
+    [merged] = merge(fork, document)
+    assert (merged.reason_before, merged.reason_after, merged.same) == ("full", None, False)
 
 
 def test_a_merge_conflict_is_decided_on_a_fresh_state() -> None:
@@ -52,7 +52,7 @@ def test_a_merge_conflict_is_decided_on_a_fresh_state() -> None:
     fork.apply([limited(50)])
     document.apply([inc(by=100, client="eve")])
     world.open(rules=RULES).apply([inc(by=-100, client="eve")])
-    assert [one.reason_after for one in merge(fork, document)] == [None]
+    assert [merged.reason_after for merged in merge(fork, document)] == [None]
 
 
 def test_a_mutation_that_a_concurrent_commit_makes_invalid_stops_the_merge() -> None:
@@ -95,13 +95,13 @@ def test_a_merge_checks_the_remaining_mutations_again_between_two_batches(monkey
         merge(fork, document)
     assert document.last_mutation(merge_client(fork)) == 2
     other.apply([inc(by=-100, client="eve")])
-    assert [one.merged_in is None for one in merge(fork, document)] == [True, True, False, False, False]
+    assert [merged.merged_in is None for merged in merge(fork, document)] == [True, True, False, False, False]
     verify(document)
 
 
 def test_a_merge_checks_all_mutations_of_the_fork_before_the_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["stratalog.documents.replay"], "BATCH_MUTATIONS", 2)
-    fork, document = two_sides(World(), most=20)
+    fork, document = two_sides(World(), limit=20)
     version = document.version
     with pytest.raises(MergeConflict):
         merge(fork, document)
@@ -145,7 +145,7 @@ def test_a_merge_of_an_exported_and_imported_fork_merges_only_new_mutations() ->
         merge(again, document)
         assert document.get("n") == 1
         again.mutate("inc", {"key": "n", "by": 10}, client="b")
-        assert [one.merged_in for one in merge(again, document)] == [None, 3]
+        assert [merged.merged_in for merged in merge(again, document)] == [None, 3]
         assert document.get("n") == 11
 
 

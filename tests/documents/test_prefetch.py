@@ -51,7 +51,7 @@ def rename(draft: Draft, args: Any) -> None:
     draft.put(f"items/{args['number']:05}", args["name"])
 
 
-class Place:
+class CountedDocument:
     """A document with many keys, clients and tombstones. `cold` opens the document with empty caches."""
 
     def __init__(self) -> None:
@@ -85,8 +85,8 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place() -> Place:
-    return Place()
+def counted() -> CountedDocument:
+    return CountedDocument()
 
 
 def _put(client: str, id: int, key: str, value: Value) -> Mutation:
@@ -102,43 +102,45 @@ def _arguments(name: str) -> list[dict[str, Any]]:
     return [{"key": f"items/{number:05}", **values[name]} for number in numbers]
 
 
-def _gets(place: Place, name: str, gets_max: int) -> tuple[int, int]:
+def _gets(counted: CountedDocument, name: str, gets_max: int) -> tuple[int, int]:
     """Run a batch with empty caches and build its commit, but write nothing. Return the numbers of `Place.gets`."""
-    document = place.cold(gets_max)
+    document = counted.cold(gets_max)
     arguments = _arguments(name)
     batch = [Mutation(client="client-0007", id=2 + step, name=name, args=args) for step, args in enumerate(arguments)]
     state = document.state()
     run = run_batch(state, document.stored_values, document.rules.mutators, batch, **GROUP)
     assert {outcome.status for outcome in run.outcomes} == {"applied"}
     assert len(commit_of(state, run, document.stored_values, BlobBatch(document.log.environment)).patch) == len(batch)
-    return place.gets()
+    return counted.gets()
 
 
 @pytest.mark.parametrize("name", ["put", "inc", "patch", "del"])
-def test_a_batch_whose_arguments_name_its_keys_reads_its_chunks_together(place: Place, name: str) -> None:
-    alone, together = _gets(place, name, 1), _gets(place, name, 16)
+def test_a_batch_whose_arguments_name_its_keys_reads_its_chunks_together(counted: CountedDocument, name: str) -> None:
+    alone, together = _gets(counted, name, 1), _gets(counted, name, 16)
     assert alone[0] == alone[1] > 10
     assert together == (alone[0], TOPMOST)
 
 
-def test_the_chunks_of_keys_that_the_arguments_do_not_name_are_read_together_after_the_run(place: Place) -> None:
-    alone, together = _gets(place, "rename", 1), _gets(place, "rename", 16)
+def test_the_chunks_of_keys_that_the_arguments_do_not_name_are_read_together_after_the_run(
+    counted: CountedDocument,
+) -> None:
+    alone, together = _gets(counted, "rename", 1), _gets(counted, "rename", 16)
     assert together == (alone[0], TOPMOST)
 
 
-def test_the_tombstones_of_absent_keys_are_read_together(place: Place) -> None:
-    alone, together = _gets(place, "revive", 1), _gets(place, "revive", 16)
+def test_the_tombstones_of_absent_keys_are_read_together(counted: CountedDocument) -> None:
+    alone, together = _gets(counted, "revive", 1), _gets(counted, "revive", 16)
     assert together == (alone[0], TOPMOST)
 
 
-def test_a_batch_that_needs_an_unreadable_chunk_fails_and_writes_nothing(place: Place) -> None:
-    document = place.cold(16)
+def test_a_batch_that_needs_an_unreadable_chunk_fails_and_writes_nothing(counted: CountedDocument) -> None:
+    document = counted.cold(16)
     version = document.version
-    keys = [key for key in place.blobs._bodies if "/chunks/" in key]
-    lost = {key: place.blobs._bodies.pop(key) for key in keys}
+    keys = [key for key in counted.blobs._bodies if "/chunks/" in key]
+    lost = {key: counted.blobs._bodies.pop(key) for key in keys}
     try:
         with pytest.raises(Corrupt):
             document.apply([_put("client-0007", 2, "items/00001", 1)], **GROUP)
     finally:
-        place.blobs._bodies.update(lost)
+        counted.blobs._bodies.update(lost)
     assert document.version == version

@@ -20,7 +20,7 @@ from tests.documents.helpers import World, inc
 
 def count(entry: Entry) -> Sequence[Write]:
     """Project one row per mutation."""
-    rows = [f"{one.client} {one.id}" for one in read_commit(entry).mutations]
+    rows = [f"{mutation.client} {mutation.id}" for mutation in read_commit(entry).mutations]
     return [Put(Item("projected", row, {"v": entry.version})) for row in rows]
 
 

@@ -60,8 +60,8 @@ class Model:
         self.contents: list[list[Content]] = [[{}]]
 
     def run(self, operation: Push | Fork | Maintenance) -> None:
-        place = operation.target % len(self.documents)
-        document, contents = self.documents[place], self.contents[place]
+        position = operation.target % len(self.documents)
+        document, contents = self.documents[position], self.contents[position]
         if isinstance(operation, Push):
             document.apply(operation.mutations)
             contents.append(applied(contents[-1], operation.mutations))
@@ -70,7 +70,7 @@ class Model:
             self.documents.append(document.fork(f"fork{len(self.documents)}", at=at))
             self.contents.append(contents[: at + 1])
         else:
-            self._maintain(place, operation.work, round(operation.at * (len(contents) - 1)))
+            self._maintain(position, operation.work, round(operation.at * (len(contents) - 1)))
 
     def _maintain(self, position: int, work: str, version: int) -> None:
         document = self.documents[position]
@@ -100,21 +100,21 @@ def applied(content: Content, batch: tuple[Mutation, ...]) -> Content:
 
 def changes(contents: list[Content], key: str) -> list[tuple[int, Any, bool]]:
     """The changes of a key, newest first: the version, the value, and whether the key was deleted."""
-    found = [
+    listed = [
         (version, after.get(key), key not in after)
         for version, (before, after) in enumerate(pairwise(contents), 1)
         if (key in before, before.get(key)) != (key in after, after.get(key))
     ]
-    return found[::-1]
+    return listed[::-1]
 
 
 def check(document: Document, contents: list[Content], source: int, target: int) -> None:
     assert [document.at(version).to_dict() for version in range(len(contents))] == contents
     for key in KEYS:
-        history = [(one.version, one.value, one.deleted) for one in document.history(key)]
+        history = [(change.version, change.value, change.deleted) for change in document.history(key)]
         assert history == changes(contents, key)
     before, after = contents[source], contents[target]
-    differing = [(one.key, one.before, one.after) for one in document.diff(source, target)]
+    differing = [(change.key, change.before, change.after) for change in document.diff(source, target)]
     assert differing == [
         (key, before.get(key), after.get(key))
         for key in sorted(before.keys() | after.keys())

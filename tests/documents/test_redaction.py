@@ -88,8 +88,8 @@ def test_redaction_does_not_change_the_newest_state_and_the_chain_verifies(store
     redact(document, 3)
     for handle in (document, other(store)):
         assert handle.at().to_dict() == before
-        found = verify(handle)
-        assert (found.redacted, found.version, found.hash) == ((3,), 9, document.log.head().hash)
+        report = verify(handle)
+        assert (report.redacted, report.version, report.hash) == ((3,), 9, document.log.head().hash)
     document.mutate("put", {"key": "cells/10", "value": 10})
     assert verify(other(store)).version == 10
 
@@ -108,12 +108,12 @@ def test_a_collection_after_a_redaction_removes_every_copy_of_the_value(store: s
 
 def test_redaction_deletes_only_snapshots_that_contain_the_value(store: stratalog.Store) -> None:
     document = grown(store)
-    snapshots = [found.version for found in list_snapshots(store.environment.index, document.log.record.prefix)]
+    snapshots = [snapshot.version for snapshot in list_snapshots(store.environment.index, document.log.record.prefix)]
     assert snapshots == [3, 6, 9]
     document.snapshot(4)
     assert redact(document, 3) == [3, 4]
-    kept = list_snapshots(store.environment.index, document.log.record.prefix)
-    assert [snapshot.version for snapshot in kept] == [6, 9]
+    remaining = list_snapshots(store.environment.index, document.log.record.prefix)
+    assert [snapshot.version for snapshot in remaining] == [6, 9]
 
 
 def test_reads_that_need_the_redacted_version_raise_redacted(store: stratalog.Store) -> None:
@@ -125,7 +125,7 @@ def test_reads_that_need_the_redacted_version_raise_redacted(store: stratalog.St
     for version in (0, 1, 2, 6, 7, 8, 9):
         assert document.at(version).version == version
     listed = list(document.versions())
-    assert [(found.version, found.redacted) for found in listed] == [(n, n == 3) for n in range(1, 10)]
+    assert [(version.version, version.redacted) for version in listed] == [(n, n == 3) for n in range(1, 10)]
     assert [change.version for change in document.history("cells/1")] == [1]
     assert [document.applied_in("bob", id) for id in (1, 3, 8)] == [1, 4, 9]
     with pytest.raises(Redacted):
@@ -230,8 +230,8 @@ def test_a_document_with_several_redacted_versions_verifies(store: stratalog.Sto
     redact(document, 3)
     for version in range(10, 15):
         redact(document, version)
-    found = verify(other(store))
-    assert found.redacted == (3, 10, 11, 12, 13, 14)
+    report = verify(other(store))
+    assert report.redacted == (3, 10, 11, 12, 13, 14)
     assert redact(document, 10) == []
 
 

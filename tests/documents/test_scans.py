@@ -58,7 +58,7 @@ def test_scans_and_lookups_match_a_dictionary(seed: int) -> None:
 
 def test_a_draft_checks_the_existence_of_a_key_without_reading_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(snapshot_entries_interval=2)
-    told: list[bool] = []
+    results: list[bool] = []
     scanned: list[str] = []
     scan = State.scan
 
@@ -67,8 +67,8 @@ def test_a_draft_checks_the_existence_of_a_key_without_reading_its_value(monkeyp
         return scan(self, prefix, after)
 
     def ask(draft: Draft, args: Any) -> None:
-        told.extend(["c/large" in draft, "c/none" in draft, draft.delete("c/none"), draft.delete("c/large")])
-        told.append("c/large" in draft)
+        results.extend(["c/large" in draft, "c/none" in draft, draft.delete("c/none"), draft.delete("c/large")])
+        results.append("c/large" in draft)
 
     document = world.create(rules=Rules(mutators={**BUILT_IN_MUTATORS, "ask": ask}))
     document.mutate("put", {"key": "c/large", "value": "x" * 3000})
@@ -77,7 +77,7 @@ def test_a_draft_checks_the_existence_of_a_key_without_reading_its_value(monkeyp
     monkeypatch.setattr(State, "scan", noted)
     fresh.mutate("ask")
     assert scanned == []
-    assert told == [True, False, False, True, False]
+    assert results == [True, False, False, True, False]
     assert [target for target in recorder.named("blob get") if "chunks" not in target] == []
 
 

@@ -165,8 +165,8 @@ def folders(draw: st.DrawFn) -> list[tuple[int, str]]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(blobs=folders(), page=st.integers(1, 8), least=st.integers(0, 4))
-def test_only_young_and_lost_values_are_read(blobs: list[tuple[int, str]], page: int, least: int) -> None:
+@given(blobs=folders(), page=st.integers(1, 8), count_min=st.integers(0, 4))
+def test_only_young_and_lost_values_are_read(blobs: list[tuple[int, str]], page: int, count_min: int) -> None:
     clock = ManualClock()
     backend = MemoryBlobs(clock)
     values, before_ms = Values(backend, OWNER), clock.wall_ms() + 1000
@@ -186,7 +186,7 @@ def test_only_young_and_lost_values_are_read(blobs: list[tuple[int, str]], page:
             damage_blob(backend, reading.key, LOSE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blob_stats, "PAGE_BLOBS", page)
-        patch.setattr(blob_stats, "PAGE_WANTED_MIN", least)
+        patch.setattr(blob_stats, "PAGE_WANTED_MIN", count_min)
         scrubbed = ScrubbedValues(values, backend, before_ms)
         assert [list(scrubbed.read_back(value)) for value, kind in stored.items() if kind != "unneeded"] == [
             [] for kind in stored.values() if kind != "unneeded"

@@ -73,7 +73,7 @@ def test_query_4_all_versions_with_their_mutations_and_full_state() -> None:
     document.apply([Mutation(client="local", name="nope", args={"x": 1})])
     first, second, third = world.open().versions()
     assert (first.version, first.author, first.changed, first.deleted) == (1, "ada", ("a", "b"), ())
-    assert [(one.client, one.id, one.name, one.args) for one in first.mutations] == [
+    assert [(mutation.client, mutation.id, mutation.name, mutation.args) for mutation in first.mutations] == [
         ("ada", 1, "put", {"key": "a", "value": 1}),
         ("ada", 2, "inc", {"key": "a", "by": 5}),
         ("ada", 3, "put", {"key": "b", "value": large("b")}),

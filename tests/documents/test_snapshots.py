@@ -39,7 +39,7 @@ from tests.documents.helpers import World, inc, large, put, statuses
 
 
 def snapshots(document: Document) -> list[int]:
-    return [one.version for one in list_snapshots(document.log.environment.index, document.log.record.prefix)]
+    return [snapshot.version for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix)]
 
 
 def test_the_writer_that_crosses_the_interval_makes_the_snapshot() -> None:
@@ -52,16 +52,16 @@ def test_the_writer_that_crosses_the_interval_makes_the_snapshot() -> None:
 
 def test_the_interval_counts_from_another_processs_snapshot() -> None:
     world = World(snapshot_entries_interval=5)
-    one, other = world.create(), world.open()
+    first, second = world.create(), world.open()
     for _ in range(4):
-        one.apply([inc()])
-    other.apply([inc(client="bob")])
-    assert snapshots(one) == [5]
-    one.apply([inc()])
-    assert snapshots(one) == [5]
+        first.apply([inc()])
+    second.apply([inc(client="bob")])
+    assert snapshots(first) == [5]
+    first.apply([inc()])
+    assert snapshots(first) == [5]
     for _ in range(4):
-        one.apply([inc()])
-    assert snapshots(one) == [5, 10]
+        first.apply([inc()])
+    assert snapshots(first) == [5, 10]
 
 
 @pytest.mark.parametrize("broken", ["blob put", "snapshots"])
@@ -161,7 +161,7 @@ def forget_and_collect(world: World, document: Document, version: int) -> None:
     assert collect_family(world.environment, document.log.record.owner).garbage
 
 
-def refers_to_what_stands(world: World, owner: str) -> bool:
+def refers_to_present_data(world: World, owner: str) -> bool:
     """Return whether every blob that the family refers to exists."""
     marked = set[str]()
     Marking(world.environment, owner, marked.add, Reached(), set(), lambda: None).run()
@@ -186,7 +186,7 @@ def test_a_snapshot_without_a_base_is_not_stored_below_a_concurrently_raised_flo
     overwrite(document, 8)
     take_slow_snapshot(world, document, lambda: forget_and_collect(world, document, 8))
     assert snapshots(document) == [8]
-    assert refers_to_what_stands(world, document.log.record.owner)
+    assert refers_to_present_data(world, document.log.record.owner)
 
 
 def test_a_snapshot_of_a_fork_is_not_stored_below_a_concurrently_raised_floor() -> None:
@@ -198,7 +198,7 @@ def test_a_snapshot_of_a_fork_is_not_stored_below_a_concurrently_raised_floor() 
     overwrite(fork, 8)
     take_slow_snapshot(world, fork, lambda: forget_and_collect(world, fork, 8))
     assert snapshots(fork) == [8]
-    assert refers_to_what_stands(world, fork.log.record.owner)
+    assert refers_to_present_data(world, fork.log.record.owner)
 
 
 def test_a_snapshot_is_not_stored_in_a_log_that_was_deleted_meanwhile() -> None:
@@ -296,7 +296,7 @@ def change_snapshot(world: World, document: Document, version: int) -> None:
 def test_history_below_a_verified_base_is_forgotten() -> None:
     world = World(snapshot_entries_interval=10, segment_entries_target=8)
     document = grown(world)
-    whole = {version: document.at(version).to_dict() for version in range(41)}
+    states = {version: document.at(version).to_dict() for version in range(41)}
     read: list[int] = []
     assert document.forget_below(33, progress=read.append) == 33
     assert sum(read) == 33
@@ -304,7 +304,7 @@ def test_history_below_a_verified_base_is_forgotten() -> None:
     assert document.free_segments() >= 3
     reader = world.open()
     assert {version: reader.at(version).to_dict() for version in range(33, 41)} == {
-        version: whole[version] for version in range(33, 41)
+        version: states[version] for version in range(33, 41)
     }
     with pytest.raises(VersionForgotten):
         reader.at(5)

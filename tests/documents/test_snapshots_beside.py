@@ -17,7 +17,7 @@ STEPS_MAX = 40
 
 
 def snapshots(document: Document) -> list[int]:
-    return [one.version for one in list_snapshots(document.log.environment.index, document.log.record.prefix)]
+    return [snapshot.version for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix)]
 
 
 def change(document: Document, number: int) -> None:

@@ -33,12 +33,12 @@ def node_with(folder: Path) -> str:
 
 
 def find_chromium() -> str:
-    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    assert found, "the browser tests need Chromium: run `make test` as root, or install chromium-headless-shell"
-    return found
+    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    assert path, "the browser tests need Chromium: run `make test` as root, or install chromium-headless-shell"
+    return path
 
 
-def told_stories(folder: Path, node: str) -> list[str]:
+def passed_stories(folder: Path, node: str) -> list[str]:
     """Return the names of the stories in a folder."""
     return run([node, "stories.mjs"], cwd=folder).stdout.split()
 

@@ -12,7 +12,7 @@ import pytest
 
 from stratalog.server.app import create_app
 from stratalog.store import open_store
-from tests.e2e.serving import Storyteller, find_chromium, node_with, serving, told_stories
+from tests.e2e.serving import Storyteller, find_chromium, node_with, passed_stories, serving
 
 HERE = Path(__file__).parent / "browser"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -71,7 +71,7 @@ def chromium() -> str:
 
 
 def test_every_story_in_the_scripts_is_a_test_case(node: str) -> None:
-    assert told_stories(HERE, node) == STORIES
+    assert passed_stories(HERE, node) == STORIES
 
 
 @pytest.fixture(scope="module")

@@ -44,8 +44,8 @@ def port(shop: Path) -> Iterator[str]:
 def test_two_people_and_a_python_client_use_the_app_of_the_guide(
     shop: Path, port: str, node: str, chromium: str
 ) -> None:
-    told = [node, "guide.mjs", f"http://127.0.0.1:{port}", chromium]
-    with start(told, cwd=HERE) as people:
+    command = [node, "guide.mjs", f"http://127.0.0.1:{port}", chromium]
+    with start(command, cwd=HERE) as people:
         assert join(shop, port) == "applied\n"
         people.write_line("coffee")
         people.end()

@@ -14,7 +14,7 @@ import pytest
 from stratalog.server.app import create_app
 from stratalog.server.application import Application
 from stratalog.store import Store, open_store
-from tests.e2e.serving import node_with, tell, told_stories
+from tests.e2e.serving import node_with, passed_stories, tell
 from tests.e2e.serving import serving as serving_at
 
 HERE = Path(__file__).parent / "replicache"
@@ -75,7 +75,7 @@ def node() -> str:
 
 
 def test_every_story_in_the_scripts_is_a_test_case(node: str) -> None:
-    assert told_stories(HERE, node) == STORIES
+    assert passed_stories(HERE, node) == STORIES
 
 
 @pytest.mark.parametrize("story", STORIES)

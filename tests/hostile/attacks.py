@@ -46,15 +46,15 @@ class Attack(msgspec.Struct):
         Open dropped connections again. Without ``drip``, close each connection after 30 seconds and open it again.
         """
 
-        async def one() -> None:
+        async def hold_connection() -> None:
             while True:
                 with suppress(*FAILURES):
-                    await self._hold_one(request, drip, receive_bytes)
+                    await self._hold(request, drip, receive_bytes)
                 await asyncio.sleep(0.2)
 
-        await asyncio.gather(*(one() for _ in range(count)))
+        await asyncio.gather(*(hold_connection() for _ in range(count)))
 
-    async def _hold_one(self, request: bytes, drip: bytes, receive_bytes: int | None) -> None:
+    async def _hold(self, request: bytes, drip: bytes, receive_bytes: int | None) -> None:
         loop = asyncio.get_running_loop()
         with await open_socket(self.port, next(_sources), receive_bytes) as caller:
             await loop.sock_sendall(caller, request)
@@ -69,7 +69,7 @@ class Attack(msgspec.Struct):
     ) -> None:
         """Let ``count`` callers repeat these calls for ever, one call after another, with a pause after each call."""
 
-        async def one() -> None:
+        async def ask_repeatedly() -> None:
             async with HttpCaller(self.port, next(_sources)) as caller:
                 for method, path, body, token, headers in itertools.cycle(calls):
                     self.sent += 1
@@ -77,7 +77,7 @@ class Attack(msgspec.Struct):
                         await caller.call(method, path, body, token, **headers)
                     await asyncio.sleep(pause_seconds)
 
-        await asyncio.gather(*(one() for _ in range(count)))
+        await asyncio.gather(*(ask_repeatedly() for _ in range(count)))
 
 
 async def prepare(port: int) -> None:

@@ -59,7 +59,7 @@ def failures_of(undisturbed: Run, disturbed: Run, lost: Sequence[str], limits: L
         "honest callers asked nothing": disturbed.requests > 0,
     }
     checks |= {f"attack {name} was not made": count > 0 for name, count in disturbed.attacks.items()}
-    return [text for text, is_kept in checks.items() if not is_kept]
+    return [text for text, is_stored in checks.items() if not is_stored]
 
 
 def percentile(values: Sequence[float], share: float) -> float:

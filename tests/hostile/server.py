@@ -36,8 +36,8 @@ class Served:
         """The resident memory of the server's process, without its children, or 0 if the process has ended."""
         with suppress(FileNotFoundError, ProcessLookupError):
             status = Path(f"/proc/{self.process.pid}/status").read_text()
-            if found := re.search(r"VmRSS:\s+(\d+) kB", status):
-                return int(found[1]) * 1024
+            if matched := re.search(r"VmRSS:\s+(\d+) kB", status):
+                return int(matched[1]) * 1024
         return 0
 
     @property

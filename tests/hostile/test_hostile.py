@@ -215,11 +215,11 @@ def test_a_push_without_effect_is_an_error_of_the_endurance(status: str, errors:
         async def call(self, method: str, *given: object, **headers: str) -> tuple[int, bytes]:
             return 200, msgspec.json.encode({"outcomes": [{"client": "c", "id": 1, "status": status}]})
 
-    found: list[str] = []
-    caller = endurance._Caller(0, 0, found)
+    reported: list[str] = []
+    caller = endurance._Caller(0, 0, reported)
     caller._http = Answers()  # type: ignore[assignment]
     asyncio.run(caller.ask(6))
-    assert len(found) == errors
+    assert len(reported) == errors
 
 
 FLAT = [endurance.Window(requests=1, p99_ms=10, resident_bytes=100 << 20, descriptors=50)] * 20

@@ -113,7 +113,7 @@ def answered_late(clock: ManualClock, seconds: float) -> Mishap:
     return mishap
 
 
-def new_place(**settings: Any) -> Environment:
+def new_environment(**settings: Any) -> Environment:
     clock = ManualClock()
     return Environment(ScriptedIndex(), MemoryBlobs(clock), clock, LogSettings(**settings))
 
@@ -144,7 +144,7 @@ def clock_of(environment: Environment) -> ManualClock:
 
 
 def new_log(kind: str = "log", **settings: Any) -> Log:
-    return create_log(new_place(**settings), ORGANISATION, NAME, kind)
+    return create_log(new_environment(**settings), ORGANISATION, NAME, kind)
 
 
 def event(data: Any = None) -> Event:

@@ -26,7 +26,7 @@ from stratalog.ports.index import Item, Put
 from stratalog.testing.clock import ManualClock
 
 TEN = Quotas(documents_max=10)
-ONE = Amounts(documents=1)
+A_DOCUMENT = Amounts(documents=1)
 YEAR_MS = 365 * 86_400_000
 
 
@@ -61,7 +61,7 @@ class Held:
 
     def create(self, count: int = 1) -> None:
         for _ in range(count):
-            with self.admission.reserve("acme", ONE):
+            with self.admission.reserve("acme", A_DOCUMENT):
                 pass
 
     @property
@@ -153,7 +153,7 @@ def test_admissions_during_a_measurement_count_until_the_next_measurement() -> N
 def test_a_reservation_open_during_a_measurement_still_counts() -> None:
     held = Held()
     held.create(1)
-    reservation = held.admission.reserve("acme", ONE)
+    reservation = held.admission.reserve("acme", A_DOCUMENT)
     held.clock.sleep(USAGE_CLOCKS_SECONDS_MAX + 1)
     held.measure(documents=1)
     assert held.documents == 2
@@ -164,14 +164,14 @@ def test_a_reservation_open_during_a_measurement_still_counts() -> None:
 @pytest.mark.parametrize(("error", "counted"), [(Conflict("first"), 0), (OutcomeUnknown("lost"), 1)])
 def test_a_failed_write_frees_its_reservation_unless_its_outcome_is_unknown(error: Any, counted: int) -> None:
     held = Held()
-    with pytest.raises(type(error)), held.admission.reserve("acme", ONE):
+    with pytest.raises(type(error)), held.admission.reserve("acme", A_DOCUMENT):
         raise error
     assert held.documents == counted
 
 
 def test_an_interrupted_reservation_still_counts() -> None:
     held = Held()
-    with pytest.raises(KeyboardInterrupt), held.admission.reserve("acme", ONE):
+    with pytest.raises(KeyboardInterrupt), held.admission.reserve("acme", A_DOCUMENT):
         raise KeyboardInterrupt
     assert held.documents == 1
 
@@ -206,7 +206,7 @@ def test_without_quotas_nothing_is_read_or_remembered() -> None:
         Admission(index, ManualClock()),
         Admission(index, ManualClock(), lambda organisation: UNLIMITED),
     ):
-        with admission.reserve("acme", ONE):
+        with admission.reserve("acme", A_DOCUMENT):
             pass
         assert (index.reads, list(admission.known())) == (0, [])
 
@@ -264,7 +264,7 @@ def test_concurrent_refusals_of_two_organisations_are_both_counted() -> None:
 
     def refused(organisation: str) -> None:
         with pytest.raises(QuotaExceeded):
-            admission.reserve(organisation, ONE)
+            admission.reserve(organisation, A_DOCUMENT)
 
     class Refusals(Counter[str]):
         def __missing__(self, quota: str) -> int:
@@ -299,7 +299,7 @@ def test_reservations_for_made_up_organisations_do_not_evict_admitted_usage(monk
     held = Held()
     held.create(10)
     for number in range(20):
-        held.admission.reserve(f"made-up-{number}", ONE).release()
+        held.admission.reserve(f"made-up-{number}", A_DOCUMENT).release()
     assert len(list(held.admission.known())) == 3
     with pytest.raises(QuotaExceeded):
         held.create()

@@ -30,8 +30,8 @@ from tests.log.helpers import (
     fill,
     lost_answer,
     lost_request,
+    new_environment,
     new_log,
-    new_place,
     scripted,
     unavailable,
 )
@@ -199,7 +199,7 @@ def test_a_leader_draws_the_random_bytes_of_its_own_batch_by_one_call(monkeypatc
     log._appender._run(pending[3:])
     assert counts == [3 * DRAWN_BYTES, 2 * DRAWN_BYTES], "no bytes are kept for later entries"
     written = list(log.read())
-    assert [(entry.write_id, entry.salt) for entry in written] == [(one.write_id, one.salt) for one in pending]
+    assert [(entry.write_id, entry.salt) for entry in written] == [(entry.write_id, entry.salt) for entry in pending]
     assert len({entry.write_id for entry in written} | {entry.salt for entry in written}) == 10
 
 
@@ -213,7 +213,7 @@ def test_an_entry_keeps_its_write_id_and_its_salt_under_the_next_leader() -> Non
 
 
 def test_processes_draw_different_ids_for_an_entry_that_was_prepared_before_their_fork() -> None:
-    environment, clock = new_place(), SystemClock()
+    environment, clock = new_environment(), SystemClock()
     earlier, pending = (prepare_entry(environment, "acme", [event()]) for _ in range(2))
     draw_ids(clock, [earlier])
     forks = [ids_drawn_in_a_fork(clock, pending) for _ in range(2)]
@@ -268,13 +268,13 @@ def test_an_append_whose_answer_is_lost_is_written_once(mishap: object) -> None:
 def test_an_append_recognises_its_own_commit_that_takes_effect_late() -> None:
     log = new_log()
     fill(log, 1)
-    kept: list[Sequence[Write]] = []
+    delayed: list[Sequence[Write]] = []
 
     def late(index: ScriptedIndex, writes: Sequence[Write]) -> None:
-        kept.append(writes)
+        delayed.append(writes)
         lost_request(index, writes)
 
-    scripted(log.environment).script = [late, after(lambda: scripted(log.environment).backend.commit(kept[0]))]
+    scripted(log.environment).script = [late, after(lambda: scripted(log.environment).backend.commit(delayed[0]))]
     assert log.append(event("once")).version == 2
     assert data(log) == ["plan:1", "once"]
 

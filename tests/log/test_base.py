@@ -28,15 +28,15 @@ from tests.log.helpers import (
     clock_of,
     data,
     fill,
+    new_environment,
     new_log,
-    new_place,
     scripted,
 )
 
 
 def with_states(kind: str = "mine") -> Log:
     """A log of thirty versions, with an app snapshot of two parts at every fifth version."""
-    log = create_log(new_place(segment_entries_target=5), ORGANISATION, "plan", kind)
+    log = create_log(new_environment(segment_entries_target=5), ORGANISATION, "plan", kind)
     for number in range(1, 31):
         fill(log, 1)
         if number % 5 == 0:
@@ -176,7 +176,7 @@ def test_a_fork_created_while_a_base_is_verified_limits_the_floor() -> None:
 
 
 def test_the_floor_of_a_log_with_state_does_not_rise_without_an_app_snapshot() -> None:
-    log = create_log(new_place(segment_entries_target=5), ORGANISATION, "plan", "mine")
+    log = create_log(new_environment(segment_entries_target=5), ORGANISATION, "plan", "mine")
     fill(log, 10)
     assert (raise_floor(log, 8), len(data(log))) == (0, 10)
 
@@ -189,7 +189,7 @@ def test_a_plain_log_forgets_entries_without_a_snapshot() -> None:
 
 
 def test_raise_floor_refuses_the_log_of_a_document() -> None:
-    log = create_log(new_place(), ORGANISATION, "plan", "document")
+    log = create_log(new_environment(), ORGANISATION, "plan", "document")
     with pytest.raises(Invalid, match="forget_below"):
         raise_floor(log, 0)
 

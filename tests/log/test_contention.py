@@ -36,8 +36,8 @@ from tests.log.helpers import (
     clock_of,
     event,
     fill,
+    new_environment,
     new_log,
-    new_place,
     scripted,
 )
 
@@ -105,7 +105,7 @@ def test_the_back_off_doubles_after_a_lost_put_and_shrinks_by_a_fifth_after_a_wo
 
 def waits_of(cause: StratalogError) -> list[tuple[int, int]]:
     """Return each wait of a retry within ten seconds, with the time left before the wait, both in milliseconds."""
-    environment = new_place(append_seconds_max=10)
+    environment = new_environment(append_seconds_max=10)
     retry, clock = environment.retry(), clock_of(environment)
     begun, waits = clock.boot_ms(), []
     while True:
@@ -128,7 +128,7 @@ def test_a_failing_store_is_retried_less_often_than_a_lost_race(cause: Stratalog
 
 
 def test_waits_do_not_grow_with_the_number_of_tries_if_no_rival_was_observed() -> None:
-    environment, contention = new_place(), Contention()
+    environment, contention = new_environment(), Contention()
     retry, clock = environment.retry(pace=contention), clock_of(environment)
     for _ in range(10):
         retry.wait(ConditionFailed({}))

@@ -70,8 +70,8 @@ def golden_of(environment: Environment) -> dict[str, Any]:
     assert isinstance(environment.index, MemoryIndex)
     items = [
         [partition, sort, {name: _dumped(value) for name, value in sorted(item.attributes.items())}]
-        for partition, kept in sorted(environment.index._partitions.items())
-        for sort, item in sorted(kept.items.items())
+        for partition, rows in sorted(environment.index._partitions.items())
+        for sort, item in sorted(rows.items.items())
     ]
     blobs = {
         stat.key: base64.b64encode(environment.blobs.get(stat.key)).decode() for stat in environment.blobs.list("")
@@ -89,7 +89,9 @@ def _loaded(value: Any) -> Any:
 
 def shapes(golden: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
     """The keys and attribute names. The same text replaces every incarnation in the keys."""
-    return sorted((_nameless(partition), _nameless(sort), sorted(kept)) for partition, sort, kept in golden["items"])
+    return sorted(
+        (_nameless(partition), _nameless(sort), sorted(attributes)) for partition, sort, attributes in golden["items"]
+    )
 
 
 def _nameless(text: str) -> str:
@@ -101,7 +103,9 @@ def test_the_same_operations_still_write_the_same_keys_and_names_of_attributes()
 
 
 def test_the_same_events_still_have_the_same_bytes() -> None:
-    bodies = [kept["b"] for _, sort, kept in GOLDEN["items"] if sort == "0000000000000005" and "b" in kept]
+    bodies = [
+        attributes["b"] for _, sort, attributes in GOLDEN["items"] if sort == "0000000000000005" and "b" in attributes
+    ]
     assert bodies == [_dumped(encode_events([Event("set", 5)]))]
 
 
@@ -126,9 +130,9 @@ def test_the_golden_log_can_still_be_appended_to() -> None:
 def test_the_golden_snapshot_floor_and_base_are_still_read() -> None:
     environment = restored()
     log = open_log(environment, ORGANISATION, "plan")
-    found = newest_snapshot(environment.index, log.record.prefix, 7)
-    assert found is not None
-    assert (found.version, found.body, log.floor()) == (4, b"state", 3)
+    snapshot = newest_snapshot(environment.index, log.record.prefix, 7)
+    assert snapshot is not None
+    assert (snapshot.version, snapshot.body, log.floor()) == (4, b"state", 3)
     assert [segment.base for segment in list_segments(environment.index, log.record.prefix)] == [3, 0, 0]
 
 

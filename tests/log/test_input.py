@@ -21,7 +21,7 @@ from stratalog.limits import (
     WRITE_ID_BYTES_MAX,
 )
 from stratalog.log import Event, create_log
-from tests.log.helpers import ORGANISATION, event, new_log, new_place
+from tests.log.helpers import ORGANISATION, event, new_environment, new_log
 
 
 def nested(depth: int) -> Any:
@@ -45,7 +45,7 @@ def nested(depth: int) -> Any:
 )
 def test_a_bad_id_is_refused(name: Any, error: type[Exception], details: set[str]) -> None:
     with pytest.raises(error) as caught:
-        create_log(new_place(), ORGANISATION, name)
+        create_log(new_environment(), ORGANISATION, name)
     assert details <= set(caught.value.details)  # type: ignore[attr-defined]
 
 

@@ -80,9 +80,9 @@ def test_appends_queued_behind_an_interrupted_leader_are_written_once(mishap: Mi
     log = new_log()
     group = Group(log, ["leader", "second", "third"], mishap)
     assert isinstance(group.ends["leader"], KeyboardInterrupt | MemoryError)
-    found = data(log)
-    assert [found[version - 1] for version in (group.ends["second"], group.ends["third"])] == ["second", "third"]  # type: ignore[operator]
-    assert len(found) == len(set(found))
+    stored = data(log)
+    assert [stored[version - 1] for version in (group.ends["second"], group.ends["third"])] == ["second", "third"]  # type: ignore[operator]
+    assert len(stored) == len(set(stored))
 
 
 def test_the_next_leader_recognises_entries_that_an_interrupted_leader_committed() -> None:
@@ -115,11 +115,11 @@ def test_an_interrupt_at_any_step_of_a_leader_fails_no_other_append() -> None:
         calls = {name: partial(log.append, event(name)) for name in ("leader", "second", "third")}
         with interrupter.active():
             ends = ends_of(log._appender._group_commit, held, calls)
-        found = data(log)
-        assert len(found) == len(set(found)), step
+        stored = data(log)
+        assert len(stored) == len(set(stored)), step
         if interrupter.victim is not None:
             assert isinstance(ends.pop(interrupter.victim), KeyboardInterrupt), step
-        assert all(found[entry.version - 1] == name for name, entry in ends.items()), step
+        assert all(stored[entry.version - 1] == name for name, entry in ends.items()), step
         if interrupter.victim is None:
             break
     assert step > 100

@@ -33,8 +33,8 @@ from tests.log.helpers import (
     fill,
     lost_answer,
     lost_request,
+    new_environment,
     new_log,
-    new_place,
     scripted,
     unavailable,
 )
@@ -71,14 +71,14 @@ def test_logs_with_the_same_name_in_two_organisations_are_independent() -> None:
 
 
 def test_organisations_of_lists_the_organisations_that_have_a_log_with_the_name() -> None:
-    environment = new_place()
+    environment = new_environment()
     create_log(environment, "umbrella", "z", "document")
     gone = create_log(environment, "acme", "z")
     create_log(environment, "globex", "z")
     create_log(environment, "globex", "z.2")
     delete_log(gone)
-    found = list(organisations_of(environment.index, "z"))
-    assert found == [NameHolder("globex", "log"), NameHolder("umbrella", "document")]
+    organisations = list(organisations_of(environment.index, "z"))
+    assert organisations == [NameHolder("globex", "log"), NameHolder("umbrella", "document")]
     create_log(environment, "acme", "z")
     assert [holder.organisation for holder in organisations_of(environment.index, "z")] == [
         "acme",
@@ -91,7 +91,7 @@ def test_organisations_of_lists_the_organisations_that_have_a_log_with_the_name(
     "odd", ["home", "names", "!names", "!home", "!organisations", "records", "queue", "a/b", "計画"]
 )
 def test_an_organisation_and_a_log_may_be_called_like_a_part_of_a_key(odd: str) -> None:
-    environment = new_place()
+    environment = new_environment()
     for organisation, name in ((odd, NAME), (NAME, odd), (odd, odd)):
         assert create_log(environment, organisation, name).append(event()).version == 1
     assert list(list_organisations(environment.index)) == sorted({odd, NAME})
@@ -119,18 +119,18 @@ def test_only_the_first_log_of_an_organisation_enters_the_organisation_in_the_di
 
 
 def test_a_creation_whose_answer_is_lost_succeeds() -> None:
-    environment = new_place()
+    environment = new_environment()
     scripted(environment).script = [lost_answer]
     assert create_log(environment, ORGANISATION, NAME).append(event()).version == 1
 
 
 def test_opening_a_log_that_was_never_created_raises_not_found() -> None:
     with pytest.raises(NotFound):
-        open_log(new_place(), ORGANISATION, NAME)
+        open_log(new_environment(), ORGANISATION, NAME)
 
 
 def test_the_directory_lists_the_logs_of_an_organisation_in_order() -> None:
-    environment = new_place()
+    environment = new_environment()
     for name in ("b", "a", "c/d"):
         create_log(environment, ORGANISATION, name, "sheet")
     create_log(environment, "umbrella", "z")
@@ -144,7 +144,7 @@ def test_the_directory_lists_the_logs_of_an_organisation_in_order() -> None:
 
 
 def test_organisations_of_an_unused_name_is_empty() -> None:
-    assert list(organisations_of(new_place().index, NAME)) == []
+    assert list(organisations_of(new_environment().index, NAME)) == []
 
 
 def test_an_append_to_a_deleted_log_raises_not_found() -> None:
@@ -232,7 +232,7 @@ def create_anew(environment: Environment, seconds: float = 0) -> None:
 
 
 def test_a_creation_whose_log_is_deleted_before_its_answer_arrives_succeeds() -> None:
-    environment = new_place()
+    environment = new_environment()
 
     def create_and_lose(index: ScriptedIndex, writes: Sequence[Write]) -> None:
         index.backend.commit(writes)
@@ -248,7 +248,7 @@ def test_a_creation_whose_log_is_deleted_before_its_answer_arrives_succeeds() ->
 
 def test_a_creation_whose_log_may_have_been_swept_raises_outcome_unknown() -> None:
     """The first commit takes effect after the writer looked for its result. The second commit freezes the writer."""
-    environment = new_place()
+    environment = new_environment()
 
     def frozen(index: ScriptedIndex, writes: Sequence[Write]) -> None:
         index.backend.commit(writes)  # the first commit takes effect late
@@ -261,7 +261,7 @@ def test_a_creation_whose_log_may_have_been_swept_raises_outcome_unknown() -> No
 
 
 def test_a_creation_that_never_took_effect_raises_conflict_if_the_name_is_taken() -> None:
-    environment = new_place()
+    environment = new_environment()
 
     def frozen(index: ScriptedIndex, writes: Sequence[Write]) -> None:
         create_log(another(environment), ORGANISATION, NAME)

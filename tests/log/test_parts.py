@@ -36,8 +36,8 @@ def stored(log: Log) -> set[str]:
 
 
 def parts_at(log: Log, version: int) -> list[bytes] | None:
-    kept = log.app_snapshot(version)
-    return None if kept is None else list(log.read_snapshot(kept))
+    snapshot = log.app_snapshot(version)
+    return None if snapshot is None else list(log.read_snapshot(snapshot))
 
 
 def test_an_app_snapshot_is_returned_for_its_version_and_for_later_versions() -> None:
@@ -103,9 +103,9 @@ def _only(log: Log) -> str:
 
 
 def _stamp(log: Log, key: str) -> str:
-    found = log.environment.blobs.stat(key)
-    assert found is not None
-    return found.stamp
+    stat = log.environment.blobs.stat(key)
+    assert stat is not None
+    return stat.stamp
 
 
 def test_an_app_snapshot_of_a_missing_version_raises_not_found() -> None:

@@ -20,7 +20,7 @@ from tests.log.helpers import (
     event,
     lost_answer,
     lost_request,
-    new_place,
+    new_environment,
     scripted,
     unavailable,
 )
@@ -33,7 +33,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.environment = new_place(segment_entries_target=3, body_inline_bytes_max=64)
+        self.environment = new_environment(segment_entries_target=3, body_inline_bytes_max=64)
         self.number = 0
         self.floor = 0
         self.model: list[str] = []

@@ -27,8 +27,8 @@ from tests.log.helpers import (
     data,
     fill,
     lost_answer,
+    new_environment,
     new_log,
-    new_place,
     scripted,
     unavailable,
 )
@@ -208,9 +208,9 @@ def test_an_older_snapshot_never_replaces_a_newer_one() -> None:
     log = filled()
     put_snapshot(log.environment, log.record, 9, log.hash_at(9), b"new", None)
     put_snapshot(log.environment, log.record, 4, log.hash_at(4), b"old", None)
-    found = newest_snapshot(log.environment.index, log.record.prefix, 10)
-    assert found is not None
-    assert found.body == b"new"
+    snapshot = newest_snapshot(log.environment.index, log.record.prefix, 10)
+    assert snapshot is not None
+    assert snapshot.body == b"new"
 
 
 def test_a_second_snapshot_of_a_version_is_not_stored() -> None:
@@ -244,9 +244,9 @@ def test_a_fork_sees_the_snapshots_of_its_ancestors_up_to_its_fork_point() -> No
     log = filled()
     for version in (3, 8):
         put_snapshot(log.environment, log.record, version, log.hash_at(version), b"", None)
-    found = fork_log(log, "fork", 6).snapshot_at(6)
-    assert found is not None
-    assert found.version == 3
+    snapshot = fork_log(log, "fork", 6).snapshot_at(6)
+    assert snapshot is not None
+    assert snapshot.version == 3
 
 
 def forks_of_two() -> tuple[Log, Log, Log]:
@@ -321,7 +321,7 @@ def test_the_hash_of_a_floor_that_another_handle_raised_is_known() -> None:
 
 
 def test_a_commit_in_doubt_never_ends_as_unavailable() -> None:
-    environment = new_place(append_seconds_max=0.1)
+    environment = new_environment(append_seconds_max=0.1)
     write = Put(Item("p", "s", {}), Absent())
     scripted(environment).script = [lost_answer]
 

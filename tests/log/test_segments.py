@@ -292,8 +292,8 @@ def test_archiving_does_not_overwrite_a_base_that_a_concurrently_raised_floor_re
     slow = other(log)
     scripted(slow.environment).script = [after(lambda: raise_floor(log, 6))]
     archive_segments(slow)
-    kept = next(each for each in list_segments(log.environment.index, log.record.prefix) if each.first == 5)
-    assert kept.base == 6
+    segment = next(each for each in list_segments(log.environment.index, log.record.prefix) if each.first == 5)
+    assert segment.base == 6
 
 
 def test_a_read_of_a_freed_segment_with_a_lost_archive_raises_corrupt() -> None:

@@ -99,14 +99,14 @@ def append(log: Log) -> str:
     return str(entry.events[0].data)
 
 
-def keep(log: Log) -> str:
+def save(log: Log) -> str:
     log.save_snapshot(5, [LONG.encode()])
-    kept = log.app_snapshot(5)
-    assert kept is not None
-    return b"".join(log.read_snapshot(kept)).decode()
+    snapshot = log.app_snapshot(5)
+    assert snapshot is not None
+    return b"".join(log.read_snapshot(snapshot)).decode()
 
 
-@pytest.mark.parametrize("act", [append, keep])
+@pytest.mark.parametrize("act", [append, save])
 def test_a_blob_collected_while_its_writer_slept_is_put_again_before_the_commit(
     act: Callable[[Log], str],
 ) -> None:
@@ -115,7 +115,7 @@ def test_a_blob_collected_while_its_writer_slept_is_put_again_before_the_commit(
     assert sleeper.blobs.failure is not None
 
 
-@pytest.mark.parametrize("act", [append, keep])
+@pytest.mark.parametrize("act", [append, save])
 @pytest.mark.parametrize("failure", [Unavailable("scripted"), OutcomeUnknown("scripted")])
 def test_a_writer_does_not_commit_if_its_collected_blob_cannot_be_put_again(
     act: Callable[[Log], str], failure: StratalogError

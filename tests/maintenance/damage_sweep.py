@@ -53,7 +53,7 @@ class Sweep(msgspec.Struct):
     missed: list[str]
 
 
-class Place(Protocol):
+class StoredObjects(Protocol):
     """Access to the stored objects of a store, without the checks of the store."""
 
     def objects(self) -> list[StoredObject]:
@@ -80,7 +80,7 @@ def inspect_all(store: stratalog.Store) -> tuple[StoredDamage, ...]:
     return (*histories, *inspect_store(store))
 
 
-class StorePlace:
+class StoreObjects:
     """An open store, in memory or in PostgreSQL. An item's bytes are the MessagePack of its attributes."""
 
     def __init__(self, store: stratalog.Store) -> None:
@@ -89,9 +89,9 @@ class StorePlace:
     def objects(self) -> list[StoredObject]:
         """Return all stored objects."""
         items = stored_items(self._index)
-        found = [_item_object(item, msgspec.msgpack.encode(item.attributes), self._put_item(item)) for item in items]
+        listed = [_item_object(item, msgspec.msgpack.encode(item.attributes), self._put_item(item)) for item in items]
         blobs = stored_blobs(self._blobs)
-        return found + [_blob_object(key, blobs[key], StoredBlob(self._blobs, key).replace) for key in blobs]
+        return listed + [_blob_object(key, blobs[key], StoredBlob(self._blobs, key).replace) for key in blobs]
 
     def _put_item(self, item: Item) -> Callable[[bytes | None], None]:
         def replace(body: bytes | None) -> None:
@@ -103,7 +103,7 @@ class StorePlace:
         return replace
 
 
-class FolderPlace:
+class FolderObjects:
     """A store in a folder: the rows of its database, and its files."""
 
     def __init__(self, folder: Path) -> None:
@@ -112,16 +112,16 @@ class FolderPlace:
 
     def objects(self) -> list[StoredObject]:
         """Return all stored objects."""
-        found = []
+        listed = []
         for partition, sort, body in self._rows("SELECT partition, sort, body FROM items"):
             item = Item(partition, sort, msgspec.msgpack.decode(body))
-            found.append(_item_object(item, body, self._put_item(item)))
+            listed.append(_item_object(item, body, self._put_item(item)))
         for key, id, body in self._rows("SELECT key, id, body FROM blobs JOIN blob_bodies USING (id)"):
-            found.append(_blob_object(key, body, self._put_row(key, id)))
+            listed.append(_blob_object(key, body, self._put_row(key, id)))
         for path in (self._folder / "blobs").rglob("*.zst"):
             key = f"{path.parent.relative_to(self._folder / 'blobs')}/{path.name[:64]}"
-            found.append(_blob_object(key, path.read_bytes(), _put_file(path)))
-        return found
+            listed.append(_blob_object(key, path.read_bytes(), _put_file(path)))
+        return listed
 
     def _rows(self, statement: str) -> list[Any]:
         return list(self._database.execute(statement))
@@ -167,20 +167,20 @@ def _blob_object(key: str, body: bytes, replace: Callable[[bytes | None], None])
     return StoredObject(blob_kind(key), key, None, body, replace)
 
 
-def sweep(store: stratalog.Store, place: Place, draw: Random, per_kind: int | None = None) -> Sweep:
+def sweep(store: stratalog.Store, stored: StoredObjects, draw: Random, per_kind: int | None = None) -> Sweep:
     """Damage the needed objects one at a time, with each kind of damage.
 
     ``per_kind`` limits the objects of each kind.
     """
     assert inspect_all(store) == ()
-    objects = [each for each in place.objects() if _is_needed(store, each)]
+    objects = [each for each in stored.objects() if _is_needed(store, each)]
     draw.shuffle(objects)
     result, seen = Sweep(Counter(), Counter(), []), Counter[str]()
     for target in objects:
         seen[target.kind] += 1
         if per_kind is None or seen[target.kind] <= per_kind:
             others = [each for each in objects if each.kind == target.kind and each.body != target.body]
-            for way, body in _damages(draw, target, others, by_attribute=isinstance(place, StorePlace)):
+            for way, body in _damages(draw, target, others, by_attribute=isinstance(stored, StoreObjects)):
                 _plant(store, target, way, body, result)
     assert inspect_all(store) == ()
     return result
@@ -358,9 +358,9 @@ def needed_blobs(store: stratalog.Store) -> set[str]:
 def sweeps(seed: int, per_kind: int | None = None) -> Iterator[tuple[str, Sweep]]:
     """Sweep a store in memory and a store in a folder. Yield the name and the result of each sweep."""
     with full_store("memory:") as store:
-        yield "memory", sweep(store, StorePlace(store), Random(seed), per_kind)
+        yield "memory", sweep(store, StoreObjects(store), Random(seed), per_kind)
     with tempfile.TemporaryDirectory() as folder, full_store(folder) as store:
-        yield "folder", sweep(store, FolderPlace(Path(folder)), Random(seed), per_kind)
+        yield "folder", sweep(store, FolderObjects(Path(folder)), Random(seed), per_kind)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -375,11 +375,9 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{where}: {what}: {count}")
         for line in result.missed:
             print(f"{where}: MISSED {line}")
-        found = result.planted.total() - len(result.missed)
+        detected = result.planted.total() - len(result.missed)
         unnoticed = result.unnoticed.total()
-        print(
-            f"{where}: {result.planted.total()} damages planted, {found} found and named; {unnoticed} cannot be noticed"
-        )
+        print(f"{where}: {result.planted.total()} damages planted, {detected} named; {unnoticed} cannot be noticed")
         missed += len(result.missed)
     return 1 if missed else 0
 

@@ -15,7 +15,7 @@ from stratalog.log.retention import archive_segments, free_segments
 from stratalog.log.sweep import sweep_deleted
 from stratalog.protocol import Mutation
 
-__all__ = ["FREE", "SETTINGS", "grow", "told"]
+__all__ = ["FREE", "SETTINGS", "contents_of", "grow"]
 
 SETTINGS = stratalog.LogSettings(segment_entries_target=4, snapshot_entries_interval=3, body_inline_bytes_max=400)
 ORGANISATIONS = ("acme", "zeta & co")
@@ -33,7 +33,7 @@ def grow(store: stratalog.Store, chance: Random, steps: int, *, without: Step | 
             step(store, chance)
 
 
-def told(store: stratalog.Store) -> dict[str, Any]:
+def contents_of(store: stratalog.Store) -> dict[str, Any]:
     """Return the answers of the store about all of its logs, documents, records and dead letters of records."""
     answers: dict[str, Any] = {}
     for organisation in store.organisations():
@@ -42,24 +42,27 @@ def told(store: stratalog.Store) -> dict[str, Any]:
             answers[f"{organisation}/{line.id}"] = [line, log.record, log.floor(), log.head().version]
             answers[f"{organisation}/{line.id} holders"] = list(store.organisations_of(line.id))
             if line.kind == "grid":
-                kept = log.app_snapshot(log.head().version)
-                answers[f"{organisation}/{line.id} snapshot"] = kept and (kept.version, list(log.read_snapshot(kept)))
+                snapshot = log.app_snapshot(log.head().version)
+                answers[f"{organisation}/{line.id} snapshot"] = snapshot and (
+                    snapshot.version,
+                    list(log.read_snapshot(snapshot)),
+                )
             answers[f"{organisation}/{line.id} entries"] = [
-                _kept_entry(log, n) for n in range(1, log.head().version + 1)
+                _retained_entry(log, n) for n in range(1, log.head().version + 1)
             ]
             if line.kind == "document":
-                answers |= _told_of(Document(log))
-        answers |= _told_of_records(store.records(organisation))
+                answers |= _contents_of_document(Document(log))
+        answers |= _contents_of_records(store.records(organisation))
     return answers
 
 
-def _kept_entry(log: stratalog.Log, version: int) -> stratalog.Entry | None:
+def _retained_entry(log: stratalog.Log, version: int) -> stratalog.Entry | None:
     with suppress(stratalog.NotFound):
         return log.entry(version)
     return None
 
 
-def _told_of(document: Document) -> dict[str, Any]:
+def _contents_of_document(document: Document) -> dict[str, Any]:
     name, oldest = document.name, document.log.floor()
     stratalog.verify(document)
     answers: dict[str, Any] = {}
@@ -83,7 +86,7 @@ def _applied_in(document: Document, client: str, id: int) -> int | None:
         return -1
 
 
-def _told_of_records(records: stratalog.Records) -> dict[str, Any]:
+def _contents_of_records(records: stratalog.Records) -> dict[str, Any]:
     of = records.organisation
     answers: dict[str, Any] = {f"{of} dead letters": list(records.dead_letters())}
     for line in records.list():
@@ -138,7 +141,7 @@ def _log(store: stratalog.Store, chance: Random) -> object:
     return [store.log("acme", name).append(events) for _ in range(chance.randrange(6))]
 
 
-def _kept(store: stratalog.Store, chance: Random) -> object:
+def _save_snapshot(store: stratalog.Store, chance: Random) -> object:
     with suppress(StratalogError):
         store.create_log("acme", "grid", "grid")
     log = store.log("acme", "grid")
@@ -215,7 +218,7 @@ STEPS: list[Step] = [
     _fork,
     _forget,
     _log,
-    _kept,
+    _save_snapshot,
     _archive,
     _free,
     _redact,

@@ -67,18 +67,18 @@ def test_a_collection_deletes_an_old_orphan_and_no_other_blob() -> None:
     gone = orphan(document)
     before = keys(document)
     age(document)
-    found = collect_family(document.log.environment, owner(document))
-    assert found.garbage == (gone,)
+    report = collect_family(document.log.environment, owner(document))
+    assert report.garbage == (gone,)
     assert keys(document) == before - {gone}
     assert document.get("notes/a") == LONG
 
 
 def test_a_young_orphan_stays() -> None:
     document = a_document()
-    kept = orphan(document)
-    found = collect_family(document.log.environment, owner(document))
-    assert (found.garbage, found.young) == ((), 1)
-    assert kept in keys(document)
+    young = orphan(document)
+    report = collect_family(document.log.environment, owner(document))
+    assert (report.garbage, report.young) == ((), 1)
+    assert young in keys(document)
 
 
 def test_a_dry_run_lists_exactly_what_a_run_deletes() -> None:
@@ -120,8 +120,8 @@ def test_values_of_retained_versions_stay_and_values_of_forgotten_versions_are_d
     age(document)
     document.free_segments()
     age(document)
-    found = collect_family(document.log.environment, owner(document))
-    assert any("/items/notes/" in key for key in found.garbage)
+    report = collect_family(document.log.environment, owner(document))
+    assert any("/items/notes/" in key for key in report.garbage)
     assert [document.get("notes/a", at=version)[:2].strip() for version in range(9, 13)] == ["8", "9", "10", "11"]
     assert verify(document).version == document.version
 
@@ -191,16 +191,16 @@ def test_a_stopped_collection_resumes_where_it_stopped(steps: int) -> None:
     document, garbage = a_family_with_garbage()
     before = keys(document)
     environment, gone, runs = document.log.environment, [], 0
-    _, whole = dry_run(document)
+    _, complete = dry_run(document)
     is_finished = False
     while not is_finished:
-        found = collect_family(environment, owner(document), stop=stopping(steps + runs))
-        gone += found.garbage
-        is_finished, runs = found.is_finished, runs + 1
+        report = collect_family(environment, owner(document), stop=stopping(steps + runs))
+        gone += report.garbage
+        is_finished, runs = report.is_finished, runs + 1
     assert sorted(gone) == sorted(garbage)
     assert before - {key for key in keys(document) if "/collecting/" not in key} == garbage
     assert runs > 1
-    assert steps + runs < whole - len(garbage), "one run could read all references"
+    assert steps + runs < complete - len(garbage), "one run could read all references"
     assert environment.index.get(collecting_partition("acme"), owner(document)) is None
 
 
@@ -209,7 +209,7 @@ def test_a_killed_collection_resumes() -> None:
     environment = document.log.environment
     environment.blobs = reads = CountingReads(environment.blobs)
     collect_family(environment, owner(document), dry_run=True)
-    whole, reads.count = reads.count, 0
+    complete, reads.count = reads.count, 0
 
     def die() -> bool:
         environment.clock.sleep(61)  # longer than SAVE_SECONDS, so the collection saves its progress
@@ -222,23 +222,23 @@ def test_a_killed_collection_resumes() -> None:
         collect_family(environment, owner(document), stop=die)
     before, reads.count = reads.count, 0
     assert set(collect_family(environment, owner(document)).garbage) == garbage
-    assert 0 < before < whole
-    assert reads.count < whole
+    assert 0 < before < complete
+    assert reads.count < complete
     assert verify(document).version == document.version
 
 
 def test_an_orphan_put_again_between_two_runs_of_a_collection_stays() -> None:
     document, garbage = a_family_with_garbage()
     environment = document.log.environment
-    found = collect_family(environment, owner(document), stop=stopping(100))
-    assert not found.is_finished
+    report = collect_family(environment, owner(document), stop=stopping(100))
+    assert not report.is_finished
     environment.clock.sleep(10 * OLD_SECONDS)
     reused = f"{owner(document)}/bodies/{sha256(b'orphan 3').hex()}"
     environment.blobs.put(reused, b"orphan 3")
     environment.clock.sleep(10 * OLD_SECONDS)
-    found = collect_family(environment, owner(document))
-    assert set(found.garbage) == garbage - {reused}
-    assert found.changed == 1
+    report = collect_family(environment, owner(document))
+    assert set(report.garbage) == garbage - {reused}
+    assert report.changed == 1
 
 
 def test_a_collection_whose_progress_cannot_be_read_begins_again() -> None:
@@ -251,10 +251,10 @@ def test_a_collection_whose_progress_cannot_be_read_begins_again() -> None:
 def test_a_dry_run_starts_from_the_saved_progress_of_a_stopped_collection() -> None:
     document, _ = a_family_with_garbage()
     environment = document.log.environment
-    _, whole = dry_run(document)
+    _, complete = dry_run(document)
     collect_family(environment, owner(document), stop=stopping(100))
     planned, steps = dry_run(document)
-    assert steps < whole
+    assert steps < complete
     assert collect_family(environment, owner(document)) == planned
 
 
@@ -386,7 +386,7 @@ def test_blobs_of_a_newer_base_snapshot_stay_if_the_base_being_read_is_deleted()
     Another collection deletes the snapshot's chunks.
     """
     document = a_document()
-    fill_notes(document, "before")
+    fill(document, "before")
     put(document, "notes/a", LONG)
     forget_all(document)
     environment = document.log.environment
@@ -394,7 +394,7 @@ def test_blobs_of_a_newer_base_snapshot_stay_if_the_base_being_read_is_deleted()
 
     def move_on(key: str) -> bytes:
         del vars(blobs)["get"]
-        fill_notes(document, "after")
+        fill(document, "after")
         forget_all(document)
         assert any("/chunks/" in key for key in collect_family(environment, owner(document)).garbage)
         return blobs.get(key)
@@ -405,7 +405,7 @@ def test_blobs_of_a_newer_base_snapshot_stay_if_the_base_being_read_is_deleted()
     assert reopened(document).get("notes/a") == LONG
 
 
-def fill_notes(document: Document, text: str) -> None:
+def fill(document: Document, text: str) -> None:
     for number in range(40):
         put(document, f"notes/{number:02}", text * 30)
 
@@ -435,7 +435,7 @@ def test_a_collection_queries_a_single_snapshot_at_a_time() -> None:
     age(document)
     environment = document.log.environment
     index = environment.index
-    first, last = [found.version for found in list_snapshots(index, document.log.record.prefix)][-2:]
+    first, last = [report.version for report in list_snapshots(index, document.log.record.prefix)][-2:]
     assert first < last
     paged = environment.index = Paging(index, document.log.record.prefix)
     assert collect_family(environment, owner(document)).garbage == ()
@@ -507,8 +507,8 @@ def test_an_unavailable_store_ends_a_collection_and_the_next_run_completes_it(mo
     monkeypatch.setattr(environment.blobs, "stat", away)
     with pytest.raises(Unavailable):
         collect(environment, "acme")
-    found = collect(environment, "acme")
-    assert (set(found.garbage), found.failures) == (set(garbage), ())
+    report = collect(environment, "acme")
+    assert (set(report.garbage), report.failures) == (set(garbage), ())
 
 
 def test_a_damaged_log_is_reported_and_the_rest_of_the_organisation_is_collected() -> None:
@@ -523,9 +523,9 @@ def test_a_damaged_log_is_reported_and_the_rest_of_the_organisation_is_collected
     stray = f"acme/records/invoice/bodies/{sha256(b'stray').hex()}"
     environment.blobs.put(stray, b"stray")
     age(document)
-    found = collect(environment, "acme")
-    assert set(found.garbage) == {*garbage, stray}
-    assert [(failure.what, failure.code) for failure in found.failures] == [(broken.record.owner, "corrupt")]
+    report = collect(environment, "acme")
+    assert set(report.garbage) == {*garbage, stray}
+    assert [(failure.what, failure.code) for failure in report.failures] == [(broken.record.owner, "corrupt")]
     assert environment.blobs.stat(lost) is not None
     assert len(records.get("invoice").body) == 256_000
 
@@ -580,8 +580,8 @@ def test_blobs_in_an_applications_own_folder_stay() -> None:
     document = a_document()
     own = put_blob(document, f"{owner(document)}/pictures")
     document.log.environment.clock.sleep(UNKNOWN_OWNER_SECONDS_MAX * 2)
-    found = collect(document.log.environment, "acme")
-    assert (found.garbage, found.retained) == ((), 1)
+    report = collect(document.log.environment, "acme")
+    assert (report.garbage, report.retained) == ((), 1)
     assert document.log.environment.blobs.stat(own) is not None
 
 
@@ -600,11 +600,11 @@ def test_a_collection_in_bounded_steps_examines_every_blob(
     monkeypatch.setattr(module, "COLLECT_CANDIDATES_MAX", 3)
     monkeypatch.setattr(module._Collection, "_mark", count)
     document, garbage = a_family_with_garbage()
-    found = collect_family(document.log.environment, owner(document))
+    report = collect_family(document.log.environment, owner(document))
     assert len(batches) > 3
     assert max(batches) == 3
-    assert set(found.garbage) == garbage
-    assert found.looked_at == len(keys(document)) + len(garbage)
+    assert set(report.garbage) == garbage
+    assert report.looked_at == len(keys(document)) + len(garbage)
 
 
 @pytest.mark.parametrize("how", DAMAGES)

@@ -32,7 +32,7 @@ from stratalog.ports.index import NO_BLOBS, Delete, Item, Put, Write
 from stratalog.testing.clock import ManualClock
 from tests.inline_store import open_inline
 from tests.log.helpers import DUE_SECONDS
-from tests.maintenance.growing import FREE, SETTINGS, grow, told
+from tests.maintenance.growing import FREE, SETTINGS, contents_of, grow
 from tests.stored import stored_items
 
 TRIES_MAX = 1000
@@ -46,14 +46,14 @@ def test_a_copy_answers_every_query_as_its_source_does(seed: int, steps: int) ->
     grow(source, chance, steps)
     target = open_inline(settings=SETTINGS, clock=clock)
     copy_store(source, target)
-    assert told(target) == told(source)
+    assert contents_of(target) == contents_of(source)
     again = copy_store(source, target)
     assert (again.items_written, again.blobs_written) == (0, 0)
     # Do not run the sweep here. After the source has swept a deleted log, a copy finds no proof that the target's log
     # came from the source.
     grow(source, chance, steps, without=FREE)
     copy_store(source, target)
-    assert told(target) == told(source)
+    assert contents_of(target) == contents_of(source)
 
 
 class Killed(BaseException):
@@ -105,7 +105,7 @@ def test_a_killed_copy_resumes_and_writes_nothing_twice(seed: int, lives: list[i
         clock.sleep(1)
     target.left = None
     copy_store(source, target.store)
-    assert told(target.store) == told(source)
+    assert contents_of(target.store) == contents_of(source)
     assert set(target.puts.values()) <= {1}
     assert target.store.environment.index.get(COPY_PARTITION, "state") is None
 
@@ -232,10 +232,10 @@ def test_a_target_with_data_that_is_not_from_the_source_is_refused_and_keeps_its
         target.create_log("acme", "log-03").append(stratalog.Event("seen", "other"))
     else:
         target.records("acme").put("contract" if what == "same record" else "other", b"other")
-    before = told(target)
+    before = contents_of(target)
     with pytest.raises(Conflict, match="the target holds"):
         copy_store(source, target)
-    assert {name: answer for name, answer in told(target).items() if name in before} == before
+    assert {name: answer for name, answer in contents_of(target).items() if name in before} == before
 
 
 @pytest.mark.parametrize("change", ["append", "archive", "fork", "record"])
@@ -261,7 +261,7 @@ def test_a_target_that_was_written_to_after_the_copy_is_refused(
 SECRET = "her name"
 
 
-def keeps(store: stratalog.Store) -> list[str]:
+def needed(store: stratalog.Store) -> list[str]:
     """Return the keys of the items that still contain the secret."""
     environment = store.environment
     partitions = ["acme/!record/person", *(f"{store.log('acme', 'people').record.prefix}/{n}" for n in range(1, 99))]
@@ -291,14 +291,14 @@ def test_versions_redacted_since_the_last_copy_are_redacted_in_the_target(
         people.log("acme", "people").redact(version)
         if version in (2, 20, 40):
             copy_store(people, target)
-            assert keeps(target) == keeps(people)
-            assert told(target) == told(people)
+            assert needed(target) == needed(people)
+            assert contents_of(target) == contents_of(people)
     for version in (1, 3, 2):
         people.records("acme").redact("person", version)
         copy_store(people, target)
-        assert keeps(target) == keeps(people)
-    assert keeps(target) == []
-    assert told(target) == told(people)
+        assert needed(target) == needed(people)
+    assert needed(target) == []
+    assert contents_of(target) == contents_of(people)
 
 
 @pytest.mark.parametrize("what", ["log", "record"])
@@ -311,7 +311,7 @@ def test_a_store_is_copied_again_after_its_newest_version_was_redacted(
     else:
         people.records("acme").redact("person", 3)
     copy_store(people, target)
-    assert told(target) == told(people)
+    assert contents_of(target) == contents_of(people)
 
 
 def test_a_redacted_body_is_deleted_from_the_target_by_its_next_collection() -> None:
@@ -347,8 +347,8 @@ def test_a_killed_copy_of_a_redaction_is_resumed(people: stratalog.Store) -> Non
         with suppress(Killed):
             copy_store(people, target)
             break
-    assert keeps(target) == keeps(people)
-    assert told(target) == told(people)
+    assert needed(target) == needed(people)
+    assert contents_of(target) == contents_of(people)
 
 
 def test_the_check_of_a_copy_reports_a_record_redacted_during_the_copy(
@@ -371,10 +371,10 @@ def test_a_target_that_redacted_or_pruned_data_itself_is_refused(
         target.records("acme").redact("person", 1)
     else:
         target.records("acme").prune("person", retain=2)
-    before = told(target)
+    before = contents_of(target)
     with pytest.raises(Conflict, match="the target holds"):
         copy_store(people, target)
-    assert told(target) == before
+    assert contents_of(target) == before
 
 
 @pytest.mark.parametrize("entries", range(4))
@@ -407,7 +407,7 @@ def test_a_source_written_to_during_a_copy_is_copied_completely_by_the_next_run(
         copy_store(source, target)
     target.environment.index.commit = put  # type: ignore[method-assign]
     copy_store(source, target)
-    assert told(target) == told(source)
+    assert contents_of(target) == contents_of(source)
 
 
 def test_a_deleted_log_whose_name_was_used_again_since_the_last_copy_has_its_end_marker_in_the_target(
@@ -500,7 +500,7 @@ def test_a_log_that_the_source_deleted_and_swept_is_swept_in_the_target(copies_b
         copy_store(source, target)
     swept(source)
     copy_store(source, target)
-    assert told(target) == told(source)
+    assert contents_of(target) == contents_of(source)
     swept(target)
     assert "confidential" not in stored_text(source)
     assert "confidential" not in stored_text(target)
@@ -521,7 +521,7 @@ def test_versions_that_the_source_forgot_and_freed_are_freed_in_the_target() -> 
     assert "confidential" not in stored_text(source)
     swept(target)
     assert "confidential" not in stored_text(target)
-    assert told(target) == told(source)
+    assert contents_of(target) == contents_of(source)
 
 
 def test_a_store_whose_archived_and_freed_versions_were_forgotten_since_the_last_copy_is_copied_again() -> None:
@@ -536,7 +536,7 @@ def test_a_store_whose_archived_and_freed_versions_were_forgotten_since_the_last
     assert document.free_segments()
     document.forget_below(20)
     copy_store(source, target)
-    assert told(target) == told(source)
+    assert contents_of(target) == contents_of(source)
 
 
 def test_another_log_of_a_name_is_copied_after_the_earlier_log_is_deleted_in_the_target() -> None:
@@ -551,7 +551,7 @@ def test_another_log_of_a_name_is_copied_after_the_earlier_log_is_deleted_in_the
         copy_store(source, target)
     target.delete(target.document("acme", "plan"))
     copy_store(source, target)
-    assert told(target) == told(source)
+    assert contents_of(target) == contents_of(source)
     swept(target)
     assert "confidential" not in stored_text(target)
 

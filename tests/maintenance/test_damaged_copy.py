@@ -37,7 +37,7 @@ from stratalog.protocol import Mutation
 from stratalog.testing.clock import ManualClock
 from stratalog.tree.nodes import FORMAT, Inner, Leaf, chunk_of
 from tests.inline_store import open_inline
-from tests.maintenance.growing import SETTINGS, told
+from tests.maintenance.growing import SETTINGS, contents_of
 from tests.stored import stored_items
 
 DELETED = "acme/b@"
@@ -122,7 +122,7 @@ def test_a_copy_names_each_item_that_cannot_be_decoded_and_copies_what_the_sourc
     folder: tuple[stratalog.Store, Rows], tmp_path: Path
 ) -> None:
     store, rows = folder
-    intact = told(store)
+    intact = contents_of(store)
     for partition, sort, body in rows.items():
         rows.put(partition, sort, UNDECODABLE)
         with open_inline(tmp_path, settings=SETTINGS, clock=ManualClock()) as damaged:
@@ -134,25 +134,25 @@ def test_a_copy_names_each_item_that_cannot_be_decoded_and_copies_what_the_sourc
         assert {failure.code for failure in failures} <= {Corrupt.code}
         rows.put(partition, sort, body)
         assert copy_store(store, target).failures == ()
-        assert told(target) == intact, (partition, sort)
+        assert contents_of(target) == intact, (partition, sort)
 
 
 def test_a_copy_names_each_item_that_lacks_an_attribute_and_copies_what_the_source_can_read() -> None:
     store = open_inline(settings=SETTINGS, clock=ManualClock())
     grow(store)
-    intact, index = told(store), store.environment.index
+    intact, index = contents_of(store), store.environment.index
     for item in stored_items(index):
         # Each item of a kind with required attributes lacks one of them. An organisation's line has no attributes.
         required = sorted(SHAPES[item_kind(item)].required)
-        kept = {key: value for key, value in item.attributes.items() if key not in required[:1]}
-        index.commit([Put(Item(item.partition, item.sort, kept))])
+        remaining = {key: value for key, value in item.attributes.items() if key not in required[:1]}
+        index.commit([Put(Item(item.partition, item.sort, remaining))])
         target = open_inline(settings=SETTINGS, clock=ManualClock())
         named = {failure.what for failure in copy_store(store, target).failures}
         assert bool(named) is (bool(required) and not item.partition.startswith(DELETED)), item
         expect_readable(store, target, named)
         index.commit([Put(item)])
         assert copy_store(store, target).failures == ()
-        assert told(target) == intact, item
+        assert contents_of(target) == intact, item
 
 
 def test_an_item_that_an_earlier_copy_copied_stays_if_the_source_cannot_decode_it(
@@ -161,12 +161,12 @@ def test_an_item_that_an_earlier_copy_copied_stays_if_the_source_cannot_decode_i
     store, rows = folder
     target = open_inline(settings=SETTINGS, clock=ManualClock())
     copy_store(store, target)
-    intact = told(target)
+    intact = contents_of(target)
     for partition, sort, body in rows.items():
         rows.put(partition, sort, UNDECODABLE)
         with open_inline(tmp_path, settings=SETTINGS, clock=ManualClock()) as damaged:
             copy_store(damaged, target)
-        assert told(target) == intact, (partition, sort)
+        assert contents_of(target) == intact, (partition, sort)
         rows.put(partition, sort, body)
 
 
@@ -208,12 +208,12 @@ def test_a_log_whose_family_lost_its_item_is_copied_and_the_item_is_named() -> N
     store, target = (open_inline(settings=SETTINGS, clock=ManualClock()) for _ in range(2))
     grow(store)
     record = store.log("acme", "draft").record
-    intact = told(store)
+    intact = contents_of(store)
     for prefix in (record.prefix, record.owner):
         store.environment.index.commit([Delete(family_partition(record.owner), prefix)])
     named = {failure.what for failure in copy_store(store, target).failures}
     assert named == {item_key(family_partition(record.owner), prefix) for prefix in (record.prefix, record.owner)}
-    assert told(target) == intact
+    assert contents_of(target) == intact
 
 
 def test_a_listed_log_without_a_name_record_does_not_stop_a_copy() -> None:

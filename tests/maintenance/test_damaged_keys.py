@@ -59,19 +59,21 @@ def damaged_store(partition: str, sort: str) -> tuple[stratalog.Store, str]:
     for count in range(30):
         plan.put("a", count)
     store.records("acme").put("r", b"first")
-    found = PARTITIONS[partition](store)
-    newest = next(store.environment.index.query(found, reverse=True, limit=1))
-    store.environment.index.commit([Put(Item(found, sort, newest.attributes))])
-    return store, f"{found} {sort}"
+    keys = PARTITIONS[partition](store)
+    newest = next(store.environment.index.query(keys, reverse=True, limit=1))
+    store.environment.index.commit([Put(Item(keys, sort, newest.attributes))])
+    return store, f"{keys} {sort}"
 
 
 @pytest.mark.parametrize(("partition", "sort"), IMPOSSIBLE)
 def test_an_item_with_an_impossible_key_is_damage_and_ends_no_verification(partition: str, sort: str) -> None:
     store, key = damaged_store(partition, sort)
     histories = list(list_histories(store))
-    found = [damage for history in histories for damage in inspect_history(store, history).damages]
-    found += inspect_store(store)
-    assert [damage.reason.partition(" is not ")[0] for damage in found if damage.key == key] == ["the key of the item"]
+    damages = [damage for history in histories for damage in inspect_history(store, history).damages]
+    damages += inspect_store(store)
+    assert [damage.reason.partition(" is not ")[0] for damage in damages if damage.key == key] == [
+        "the key of the item"
+    ]
     for history in histories:
         verify_history(store, history)
 

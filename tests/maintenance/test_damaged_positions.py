@@ -90,12 +90,12 @@ def test_a_copy_whose_position_is_damaged_starts_again(tmp_path: Path, attribute
 def test_a_measurement_counts_everything_but_a_damaged_item(tmp_path: Path) -> None:
     with grown(tmp_path) as store:
         store.create("acme", "other").mutate("put", {"key": "notes/a", "value": "other"})
-        whole = measure_usage(store.environment, "acme")
-        assert whole is not None
+        undamaged = measure_usage(store.environment, "acme")
+        assert undamaged is not None
         damage(tmp_path, "acme/other", "name")
         damage(tmp_path, entries_partition(store.log("acme", "plan").record.prefix, 1), number(2))
         store.environment.clock.sleep(1)
         rest = measure_usage(store.environment, "acme")
         assert rest is not None
-        assert (whole.amounts.documents, rest.amounts.documents, rest.amounts.records) == (2, 1, 1)
-        assert (whole.unreadable, rest.unreadable) == (0, 2)
+        assert (undamaged.amounts.documents, rest.amounts.documents, rest.amounts.records) == (2, 1, 1)
+        assert (undamaged.unreadable, rest.unreadable) == (0, 2)

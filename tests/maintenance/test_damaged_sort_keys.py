@@ -28,7 +28,7 @@ from stratalog.testing.clock import ManualClock
 from tests.backups.stores import Backups
 from tests.inline_store import open_inline
 from tests.maintenance.damage_sweep import inspect_all
-from tests.maintenance.growing import SETTINGS, told
+from tests.maintenance.growing import SETTINGS, contents_of
 from tests.maintenance.test_damaged_copy import DELETED, grow
 
 
@@ -93,19 +93,19 @@ def test_each_tool_names_the_damaged_key_of_each_item_and_works_on(
 ) -> None:
     """No tool raises an error, and a pass of the maintenance deletes nothing."""
     store, keys = folder
-    intact = told(store)
+    intact = contents_of(store)
     for partition, sort in keys.all():
         names = {f"{partition} {sort}", keys.flip(partition, sort)}
         with open_inline(tmp_path, settings=SETTINGS, clock=ManualClock()) as damaged:
-            found = {damage.key for damage in inspect_all(damaged)}
+            inspected = {damage.key for damage in inspect_all(damaged)}
             target = open_inline(settings=SETTINGS, clock=ManualClock())
             named = {failure.what for failure in copy_store(damaged, target).failures}
             named |= {failure.what for failure in Backups(ManualClock()).make(damaged).manifest.failures}
             maintain(damaged, MaintenancePolicy(collect_hours=0))
-        assert found & names or sort == "!floor", names  # the record has forgotten no version
+        assert inspected & names or sort == "!floor", names  # the record has forgotten no version
         assert named or partition.startswith((DELETED, "acme/b ", "!names/")) or (partition, sort) == ("acme/b", "name")
         keys.restore(partition, sort)
-        assert told(store) == intact, names
+        assert contents_of(store) == intact, names
 
 
 def test_an_item_that_an_earlier_copy_copied_stays_if_its_key_is_damaged_in_the_source(
@@ -114,12 +114,12 @@ def test_an_item_that_an_earlier_copy_copied_stays_if_its_key_is_damaged_in_the_
     store, keys = folder
     target = open_inline(settings=SETTINGS, clock=ManualClock())
     copy_store(store, target)
-    intact = told(target)
+    intact = contents_of(target)
     for partition, sort in keys.all():
         name = keys.flip(partition, sort)
         with open_inline(tmp_path, settings=SETTINGS, clock=ManualClock()) as damaged:
             copy_store(damaged, target)
-        assert told(target) == intact, name
+        assert contents_of(target) == intact, name
         keys.restore(partition, sort)
 
 

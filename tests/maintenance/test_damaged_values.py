@@ -27,7 +27,7 @@ from tests.stored import stored_items
 
 DOCUMENTS = ("plan", "draft")
 LOGS = (*DOCUMENTS, "second draft", "events", "grid")
-READ_WHOLE = {
+READ_ENTIRELY = {
     "name record",
     "name line",
     "record floor",
@@ -134,7 +134,7 @@ def test_a_value_of_another_type_or_range_raises_only_typed_errors_and_is_named_
                     errors = errors_of(store, item, {name: wrong})
                     untyped = [error for error in errors if not isinstance(error, StratalogError)]
                     assert not untyped, (kind, name, wrong)
-                    if kind in READ_WHOLE:
+                    if kind in READ_ENTIRELY:
                         assert item_key(item.partition, item.sort) in map(named_by, errors), (kind, name, wrong)
 
 
@@ -164,7 +164,11 @@ def named_by(error: Exception) -> str:
 def test_the_error_of_a_read_of_a_log_names_the_item_and_the_fault(kind: str, changed: dict[str, Any]) -> None:
     with full_store("memory:") as store:
         prefix = store.log("acme", "grid").record.prefix
-        of_grid = [item for item in stored_items(store) if f"{item.partition}/".startswith((prefix, "acme/grid/"))]
+        of_grid = [
+            item
+            for item in stored_items(store.environment.index)
+            if f"{item.partition}/".startswith((prefix, "acme/grid/"))
+        ]
         items = [item for item in of_grid if item_kind(item) == kind]
         assert item_key(items[-1].partition, items[-1].sort) in map(named_by, errors_of(store, items[-1], changed))
 
@@ -177,7 +181,11 @@ def is_small(item: Item) -> bool:
 def test_a_commit_of_another_form_is_damage_of_its_version(data: Any) -> None:
     with full_store("memory:") as store:
         prefix = store.log("acme", "draft").record.prefix
-        item = next(item for item in stored_items(store) if item.partition.startswith(f"{prefix}/") and is_small(item))
+        item = next(
+            item
+            for item in stored_items(store.environment.index)
+            if item.partition.startswith(f"{prefix}/") and is_small(item)
+        )
         errors = errors_of(store, item, {"b": msgspec.msgpack.encode([["commit", data, 1]])})
         assert {type(error) for error in errors} >= {Corrupt}
         assert all(isinstance(error, StratalogError) for error in errors)
@@ -187,7 +195,11 @@ def test_a_commit_of_another_form_is_damage_of_its_version(data: Any) -> None:
 def test_another_event_of_a_document_of_another_form_is_damage(event_type: str, data: Any) -> None:
     with full_store("memory:") as store:
         prefix = store.log("acme", "draft").record.prefix
-        item = next(item for item in stored_items(store) if item.partition.startswith(f"{prefix}/") and is_small(item))
+        item = next(
+            item
+            for item in stored_items(store.environment.index)
+            if item.partition.startswith(f"{prefix}/") and is_small(item)
+        )
         errors = errors_of(store, item, {"b": msgspec.msgpack.encode([[event_type, data, 1]])})
         assert Corrupt in map(type, errors)
         assert all(isinstance(error, StratalogError) for error in errors)
@@ -199,7 +211,11 @@ def test_an_entry_that_is_nested_too_deeply_is_damage(depth: int, expected: type
     body = b"\x91\x93\xa4seen" + b"\x91" * depth + b"\xc0\x01"
     with full_store("memory:") as store:
         prefix = store.log("acme", "draft").record.prefix
-        item = next(item for item in stored_items(store) if item.partition.startswith(f"{prefix}/") and is_small(item))
+        item = next(
+            item
+            for item in stored_items(store.environment.index)
+            if item.partition.startswith(f"{prefix}/") and is_small(item)
+        )
         errors = errors_of(store, item, {"b": body})
     assert any(isinstance(error, expected) for error in errors)
     assert all(isinstance(error, StratalogError) for error in errors)
@@ -208,7 +224,11 @@ def test_an_entry_that_is_nested_too_deeply_is_damage(depth: int, expected: type
 @pytest.mark.parametrize("pointer", [7, "text", b"", b"bytes", encode(7), encode([b"address", 1, 2])])
 def test_a_damaged_pointer_of_an_entry_is_damage_for_a_marking(pointer: Any) -> None:
     with full_store("memory:") as store:
-        item = next(item for item in stored_items(store) if item_kind(item) == "entry" and "x" in item.attributes)
+        item = next(
+            item
+            for item in stored_items(store.environment.index)
+            if item_kind(item) == "entry" and "x" in item.attributes
+        )
         damaged = Item(item.partition, item.sort, {**item.attributes, "x": pointer})
         failures: list[StratalogError] = []
         owner = store.log("acme", "events").record.owner

@@ -39,9 +39,9 @@ def written() -> stratalog.Document:
         ([mutation("tab-2", "inc", {"key": "count", "by": 2})], {"group": "tabs", "owner": "eve"}),
         ([mutation("ada", "del", {"key": "cells/A1"})], {}),
     ]
-    for mutations, said in steps:
+    for mutations, options in steps:
         clock.sleep(1.5)
-        document.apply(mutations, **said)
+        document.apply(mutations, **options)
     document.collect_clients(["tab-2"], ["tabs"])
     document.mutate("put", {"key": "name", "value": "not in the branch"})
     clock.sleep(1.5)
@@ -71,7 +71,7 @@ def exported(document: stratalog.Document) -> bytes:
 def comparable(export: bytes) -> list[dict[str, Any]]:
     """Return the lines without random fields, and without the hashes that depend on random fields."""
     lines = [json.loads(line) for line in export.split(b"\n")[:-1]]
-    return [{name: said for name, said in line.items() if name not in RANDOM} for line in lines]
+    return [{name: value for name, value in line.items() if name not in RANDOM} for line in lines]
 
 
 @pytest.fixture
@@ -95,13 +95,13 @@ def test_the_golden_export_still_has_its_content_at_every_version(imported: stra
     fourth = {"name": "Plan é 🐈", "cells/B2": {"note": NOTE}, "count": 3}
     sixth = {**fourth, "cells/A1": None}
     seventh = {"name": "Plan é 🐈", "count": 3, "cells/A1": None}
-    whole = [imported.at(version).to_dict() for version in range(8)]
-    assert whole == [{}, first, second, third, fourth, fourth, sixth, seventh]
+    states = [imported.at(version).to_dict() for version in range(8)]
+    assert states == [{}, first, second, third, fourth, fourth, sixth, seventh]
 
 
 def test_the_golden_export_still_has_its_mutations(imported: stratalog.Document) -> None:
     entries = list(imported.versions())
-    assert [(one.client, one.id, one.reason) for one in entries[0].mutations] == [
+    assert [(mutation.client, mutation.id, mutation.reason) for mutation in entries[0].mutations] == [
         ("ada", 1, None),
         ("ada", 2, None),
         ("bob", 1, "no such mutator: nobody's"),

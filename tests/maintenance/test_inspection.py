@@ -53,7 +53,7 @@ from stratalog.testing.clock import ManualClock
 from tests.damage import CUT, DAMAGES, FLIP, LOSE, damage_blob
 from tests.documents.helpers import World
 from tests.interleaving import interleaved
-from tests.maintenance.damage_sweep import FolderPlace, StorePlace, inspect_all, sweep
+from tests.maintenance.damage_sweep import FolderObjects, StoreObjects, inspect_all, sweep
 from tests.maintenance.full_store import full_store
 from tests.maintenance.unnoticed import DELETED, UNNOTICED, UNNOTICED_BY_STATE
 from tests.stored import stored_blobs
@@ -86,14 +86,14 @@ def inspected(store: stratalog.Store) -> HistoryInspection:
 
 def test_damage_of_every_kind_is_found_and_named_in_memory() -> None:
     with full_store("memory:") as store:
-        result = sweep(store, StorePlace(store), Random(5), per_kind=1)
+        result = sweep(store, StoreObjects(store), Random(5), per_kind=1)
     assert result.missed == []
     assert {what.partition(":")[0] for what in result.planted} >= SHAPES.keys()
 
 
 def test_damage_of_every_kind_is_found_and_named_in_a_folder(tmp_path: Path) -> None:
     with full_store(tmp_path) as store:
-        result = sweep(store, FolderPlace(tmp_path), Random(6), per_kind=1)
+        result = sweep(store, FolderObjects(tmp_path), Random(6), per_kind=1)
     assert result.missed == []
     assert {what.partition(":")[0] for what in result.planted} >= SHAPES.keys()
     assert {"delete", "flip", "swap", "truncate"} == {what.partition(": ")[2] for what in result.planted}
@@ -207,10 +207,10 @@ def test_a_damaged_chunk_below_a_damaged_chunk_is_named_too(document: tuple[stra
 def test_an_inspection_writes_nothing(document: tuple[stratalog.Store, Document]) -> None:
     store, _ = document
     damage_blob(store.environment.blobs, keys_in(store, "chunks")[0], CUT)  # type: ignore[arg-type]
-    place = StorePlace(store)
-    before = [(each.key, each.body) for each in place.objects()]
+    stored = StoreObjects(store)
+    before = [(each.key, each.body) for each in stored.objects()]
     inspect_all(store)
-    assert [(each.key, each.body) for each in place.objects()] == before
+    assert [(each.key, each.body) for each in stored.objects()] == before
 
 
 def test_an_entry_that_cannot_be_applied_is_named_by_the_key_of_its_item(
@@ -312,8 +312,8 @@ def test_damaged_items_do_not_count_towards_the_limit_of_a_query(reverse: bool) 
         sound = position in (2, 3)
         index.commit([Put(item if sound else Item(partition, item.sort, {}))])
     damages = DamageList()
-    found = [item.sort for item in RecordingIndex(index, damages).query(partition, reverse=reverse, limit=2)]
-    assert found == sorted((number(3), number(4)), reverse=reverse)
+    sorts = [item.sort for item in RecordingIndex(index, damages).query(partition, reverse=reverse, limit=2)]
+    assert sorts == sorted((number(3), number(4)), reverse=reverse)
 
 
 def test_an_attribute_that_does_not_decode_is_a_fault_of_its_item() -> None:

@@ -44,6 +44,7 @@ from stratalog.maintenance.inspection import inspect_history
 from stratalog.maintenance.policy import MaintenancePolicy, RetentionPolicy, read_policy
 from stratalog.maintenance.store_pass import MaintenanceReport, maintain
 from stratalog.maintenance.verification import HistoryName
+from stratalog.ports.blobs import Blobs
 from stratalog.ports.index import Index, Item, Put
 from stratalog.records.content import body_prefix
 from stratalog.records.retention import remove_waiting_mark
@@ -109,7 +110,7 @@ def firsts(log: stratalog.Log) -> list[int]:
 
 
 def snapshots(document: stratalog.Document) -> list[int]:
-    return [found.version for found in list_snapshots(document.log.environment.index, document.log.record.prefix)]
+    return [snapshot.version for snapshot in list_snapshots(document.log.environment.index, document.log.record.prefix)]
 
 
 def damage(log: stratalog.Log) -> None:
@@ -124,9 +125,9 @@ def test_the_default_policy_deletes_only_garbage(store: stratalog.Store) -> None
     orphan = f"{document.log.record.owner}/bodies/{sha256(body).hex()}"
     store.environment.blobs.put(orphan, body)
     pass_days(store, 400)
-    found = maintain(store)
-    assert found.garbage == (orphan,)
-    assert (found.floors, found.archived_segments, found.freed_segments, found.failures) == (0, 0, 0, ())
+    report = maintain(store)
+    assert report.garbage == (orphan,)
+    assert (report.floors, report.archived_segments, report.freed_segments, report.failures) == (0, 0, 0, ())
     assert [document.get("notes/a", at=version) for version in range(1, 13)] == [f"{n} {LONG}" for n in range(12)]
 
 
@@ -175,9 +176,9 @@ def test_retain_days_retains_the_versions_of_the_last_days(store: stratalog.Stor
             log.append(Event("noted", [day, number]))
         pass_days(store, 1)
     maintain(store, MaintenancePolicy(logs=RetentionPolicy(retain_days=4)))
-    kept = [entry.events[0].data[0] for entry in log.read(log.floor())]
-    assert kept[0] <= 6
-    assert kept[-1] == 9
+    retained = [entry.events[0].data[0] for entry in log.read(log.floor())]
+    assert retained[0] <= 6
+    assert retained[-1] == 9
     assert log.floor() > 9
 
 
@@ -323,9 +324,9 @@ def test_the_floor_of_a_log_rises_only_to_an_application_snapshot_that_retention
     log.save_snapshot(10, [b"the state of version 10"])
     maintain(store, policy)
     assert log.floor() == 3
-    kept = log.app_snapshot(log.floor())
-    assert kept is not None
-    assert list(log.read_snapshot(kept)) == [b"the state of version 3"]
+    snapshot = log.app_snapshot(log.floor())
+    assert snapshot is not None
+    assert list(log.read_snapshot(snapshot)) == [b"the state of version 3"]
 
 
 def test_a_retention_exception_applies_only_to_its_document_or_organisation(store: stratalog.Store) -> None:
@@ -372,7 +373,7 @@ def test_records_are_pruned_and_freed_by_policy(store: stratalog.Store) -> None:
         records.put("invoice", f"{number} {LONG * 20}".encode())
     policy = MaintenancePolicy(retain_record_versions=2)
     assert maintain(store, policy).pruned_records == 1
-    assert [found.version for found in records.versions("invoice")] == [4, 5]
+    assert [version.version for version in records.versions("invoice")] == [4, 5]
     pass_days(store, 1)
     assert maintain(store, policy).freed_record_versions == 3
     pass_days(store, 1)
@@ -386,7 +387,7 @@ def test_records_superseded_long_ago_are_pruned(store: stratalog.Store) -> None:
         records.put("invoice", f"{number}".encode())
         pass_days(store, 10)
     maintain(store, MaintenancePolicy(retain_record_days=15))
-    assert [found.version for found in records.versions("invoice")] == [2, 3]
+    assert [version.version for version in records.versions("invoice")] == [2, 3]
 
 
 @pytest.mark.parametrize(("has_part", "days"), [(True, 1.1), (False, 2.1)])
@@ -455,24 +456,24 @@ def test_a_dry_run_reports_the_work_of_the_next_run_and_writes_nothing() -> None
         for _ in range(3):
             if dry:
                 before = (everything(store), sorted(stat.key for stat in store.environment.blobs.list("")))
-                planned.append(told(store, maintain(store, policy, dry_run=True)))
+                planned.append(fields_of(store, maintain(store, policy, dry_run=True)))
                 assert before == (everything(store), sorted(stat.key for stat in store.environment.blobs.list("")))
-            did.append(told(store, maintain(store, policy)))
+            did.append(fields_of(store, maintain(store, policy)))
             pass_grace(store)
         assert log.floor() == 0
     assert planned == did[:3] == did[3:]
-    assert {name for found in planned for name, count in found.items() if count} >= {
+    assert {name for work in planned for name, count in work.items() if count} >= {
         "floors", "archived_segments", "freed_segments", "pruned_records", "freed_record_versions", "blobs_deleted"
     }  # fmt: skip
 
 
-def told(store: stratalog.Store, found: MaintenanceReport) -> dict[str, object]:
+def fields_of(store: stratalog.Store, report: MaintenanceReport) -> dict[str, object]:
     """Return the report's fields, with the number of garbage keys instead of the keys.
 
     The keys contain incarnations, which differ between stores.
     """
     names = [name for name in MaintenanceReport.__struct_fields__ if name != "garbage"]
-    return {name: getattr(found, name) for name in names} | {"garbage": len(found.garbage)}
+    return {name: getattr(report, name) for name in names} | {"garbage": len(report.garbage)}
 
 
 def everything(store: stratalog.Store) -> list[Item]:
@@ -483,10 +484,10 @@ def test_a_damaged_document_does_not_stop_the_maintenance_of_other_documents(sto
     damage(store.create("acme", "broken").log)
     fine = store.create("acme", "fine")
     fill(fine, 14)
-    found = maintain(store, MaintenancePolicy(documents=RetentionPolicy(retain_segments=1)))
-    assert [(failure.what, failure.code) for failure in found.failures] == [("acme/broken", Corrupt.code)]
+    report = maintain(store, MaintenancePolicy(documents=RetentionPolicy(retain_segments=1)))
+    assert [(failure.what, failure.code) for failure in report.failures] == [("acme/broken", Corrupt.code)]
     assert fine.log.floor() > 0
-    assert found.is_finished
+    assert report.is_finished
 
 
 def large_values(store: stratalog.Store, document: stratalog.Document) -> list[str]:
@@ -505,9 +506,9 @@ def test_a_pass_does_not_raise_the_floor_to_a_damaged_base_and_reports_the_damag
     fill(document, 14)
     (key,) = large_values(store, document)
     with damaged_blob(blobs_of(store), key, how):
-        found = maintain(store, policy)
-        assert [(failure.what, failure.code) for failure in found.failures] == [("acme/budget", Corrupt.code)]
-        assert found.failures[0].key == key
+        report = maintain(store, policy)
+        assert [(failure.what, failure.code) for failure in report.failures] == [("acme/budget", Corrupt.code)]
+        assert report.failures[0].key == key
         assert document.log.floor() == 0
     assert maintain(store, policy).failures == ()
     assert document.log.floor() > 0
@@ -525,8 +526,8 @@ def test_segments_are_not_freed_while_the_base_that_replaces_them_is_damaged(sto
     standing = firsts(document.log)
     pass_grace(store)
     with damaged_blob(blobs_of(store), large_values(store, document)[0], how):
-        found = maintain(store, policy)
-        assert [(failure.what, failure.code) for failure in found.failures] == [("acme/budget", Corrupt.code)]
+        report = maintain(store, policy)
+        assert [(failure.what, failure.code) for failure in report.failures] == [("acme/budget", Corrupt.code)]
         assert firsts(document.log) == standing
     assert maintain(store, policy).freed_segments == len(standing) - len(firsts(document.log)) > 0
 
@@ -535,9 +536,9 @@ def test_the_floor_of_a_log_rises_to_an_older_snapshot_if_the_newest_is_damaged(
     log, policy = a_log(store, "sheet", 2), MaintenancePolicy(logs=RetentionPolicy(retain_segments=1), scrub_days=None)
     bound, key = with_snapshots(log, store)
     with damaged_blob(blobs_of(store), key, "flip"):
-        found = maintain(store, policy)
-    assert [(failure.what, failure.code) for failure in found.failures] == [("acme/sheet", Corrupt.code)]
-    assert found.failures[0].key == key
+        report = maintain(store, policy)
+    assert [(failure.what, failure.code) for failure in report.failures] == [("acme/sheet", Corrupt.code)]
+    assert report.failures[0].key == key
     assert log.floor() == bound - 1
 
 
@@ -549,9 +550,9 @@ def test_a_damaged_snapshot_of_a_log_neither_hides_a_raised_floor_nor_stops_the_
     with damaged_blob(blobs_of(store), key, "lose"):
         assert maintain(store, policy).floors == 1
         pass_grace(store)
-        found = maintain(store, policy)
-    assert [(failure.what, failure.code) for failure in found.failures] == [("acme/sheet", Corrupt.code)]
-    assert (found.floors, found.freed_segments) == (0, 2)
+        report = maintain(store, policy)
+    assert [(failure.what, failure.code) for failure in report.failures] == [("acme/sheet", Corrupt.code)]
+    assert (report.floors, report.freed_segments) == (0, 2)
 
 
 def test_damage_of_the_latest_body_of_a_record_does_not_stop_the_freeing_of_forgotten_versions(
@@ -696,9 +697,9 @@ def test_a_floor_of_a_fork_that_rose_only_with_its_ancestor_is_not_counted(store
     blobs = store.environment.blobs
     (key,) = (stat.key for stat in blobs.list("") if blobs.get(stat.key).startswith(b"the state of the fork"))
     with damaged_blob(blobs_of(store), key, "lose"):
-        found = maintain(store, policy)
-    assert [(failure.what, failure.code) for failure in found.failures] == [("acme/what if", Corrupt.code)]
-    assert (fork.floor(), found.floors) == (2, 0)
+        report = maintain(store, policy)
+    assert [(failure.what, failure.code) for failure in report.failures] == [("acme/what if", Corrupt.code)]
+    assert (fork.floor(), report.floors) == (2, 0)
 
 
 def test_a_segment_that_cannot_be_archived_does_not_stop_the_freeing_of_forgotten_segments(
@@ -733,11 +734,11 @@ def test_each_application_step_runs_once_in_a_pass_even_if_an_earlier_step_fails
         called.append("fails")
         raise ZeroDivisionError("a bug")
 
-    found = maintain(store, steps=[fails, lambda opened: called.append("goes on")])
+    report = maintain(store, steps=[fails, lambda opened: called.append("goes on")])
     assert called == ["fails", "goes on"]
-    assert found.steps == 1
-    assert [(failure.code, failure.reason) for failure in found.failures] == [("error", "a bug")]
-    assert [failure.what for failure in found.failures] == ["step 1 of the application"]
+    assert report.steps == 1
+    assert [(failure.code, failure.reason) for failure in report.failures] == [("error", "a bug")]
+    assert [failure.what for failure in report.failures] == ["step 1 of the application"]
     maintain(store, steps=[fails], dry_run=True)
     assert called == ["fails", "goes on"]
 
@@ -756,34 +757,34 @@ def test_a_pass_with_little_time_continues_after_the_last_log_of_the_previous_pa
         a_log(store, f"log-{number}", 1)
     seen: list[list[str]] = []
     for _ in range(30):
-        told: list[str] = []
-        maintain(store, MaintenancePolicy(collect_hours=10**6), seconds=12, report=told.append)
-        seen.append([what for what in told if what.startswith("acme/log")])
-        if any("log-5" in what for what in told):
+        progress: list[str] = []
+        maintain(store, MaintenancePolicy(collect_hours=10**6), seconds=12, report=progress.append)
+        seen.append([what for what in progress if what.startswith("acme/log")])
+        if any("log-5" in what for what in progress):
             break
-    order = [what for found in seen for what in found]
+    order = [what for names in seen for what in names]
     assert order == [f"acme/log-{number}" for number in range(6)]
-    assert len([found for found in seen if found]) > 1
+    assert len([names for names in seen if names]) > 1
 
 
 def test_maintenance_of_logs_and_collection_share_the_time_of_a_pass() -> None:
     store = a_store(Ticking())
     for number in range(40):
         a_log(store, f"log-{number:02}", 1)
-    told: list[str] = []
-    found = maintain(store, MaintenancePolicy(collect_hours=0), seconds=60, report=told.append)
-    assert not found.is_finished
-    assert "acme/log-00" in told
-    assert "acme, blobs" in told
+    progress: list[str] = []
+    report = maintain(store, MaintenancePolicy(collect_hours=0), seconds=60, report=progress.append)
+    assert not report.is_finished
+    assert "acme/log-00" in progress
+    assert "acme, blobs" in progress
 
 
 def test_a_collection_runs_again_only_after_its_interval(store: stratalog.Store) -> None:
     a_log(store, "events", 1)
-    told: list[str] = []
+    progress: list[str] = []
     for hours in (0, 23, 2):
         store.environment.clock.sleep(hours * 3600)
-        maintain(store, report=told.append)
-    assert told.count("acme, blobs") == 2
+        maintain(store, report=progress.append)
+    assert progress.count("acme, blobs") == 2
 
 
 def test_a_killed_pass_is_resumed(store: stratalog.Store) -> None:
@@ -797,9 +798,9 @@ def test_a_killed_pass_is_resumed(store: stratalog.Store) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         maintain(store, report=die)
-    told: list[str] = []
-    maintain(store, report=told.append)
-    assert told[0] == "acme/log-2"
+    progress: list[str] = []
+    maintain(store, report=progress.append)
+    assert progress[0] == "acme/log-2"
 
 
 def test_concurrent_passes_lose_no_retained_version(store: stratalog.Store) -> None:
@@ -835,10 +836,10 @@ def test_an_unavailable_store_ends_the_pass_after_ten_logs(
         raise Unavailable("out of reach")
 
     monkeypatch.setattr(log_pass, "list_segments", unavailable)
-    told: list[str] = []
+    progress: list[str] = []
     with pytest.raises(Unavailable):
-        maintain(store, report=told.append)
-    assert len([what for what in told if what.startswith("acme/log")]) == 10
+        maintain(store, report=progress.append)
+    assert len([what for what in progress if what.startswith("acme/log")]) == 10
 
 
 def test_a_closed_store_ends_the_pass(store: stratalog.Store) -> None:
@@ -902,8 +903,8 @@ def test_a_log_deleted_during_a_pass_is_not_a_failure(store: stratalog.Store) ->
         if what == "acme/events":
             store.delete_log(log)
 
-    found = maintain(store, report=delete)
-    assert (found.logs, found.failures, found.is_finished) == (2, (), True)
+    report = maintain(store, report=delete)
+    assert (report.logs, report.failures, report.is_finished) == (2, (), True)
 
 
 def test_the_report_counts_the_steps_that_a_log_completed_before_a_failure(
@@ -950,10 +951,10 @@ def test_a_damaged_directory_line_stops_no_maintenance(store: stratalog.Store) -
     line = directory_put("acme", "records", "a", "record", 0).item
     index.commit([Put(Item(line.partition, "a", {}))])
     policy = MaintenancePolicy(documents=RetentionPolicy(retain_segments=1), retain_record_versions=1)
-    found = maintain(store, policy)
-    assert (found.logs, found.records, found.failures, found.is_finished) == (2, 2, (), True)
+    report = maintain(store, policy)
+    assert (report.logs, report.records, report.failures, report.is_finished) == (2, 2, (), True)
     assert all(store.document("acme", name).log.floor() > 0 for name in names)
-    assert found.pruned_records == 2
+    assert report.pruned_records == 2
     with pytest.raises(Corrupt):
         list(store.list("acme"))
 

@@ -199,9 +199,9 @@ class MaintainMachine(RuleBasedStateMachine):
     def check_record(self) -> None:
         records = self.store().records("acme")
         if self.bodies:
-            kept = [found.version for found in records.versions("invoice")]
-            assert kept == list(range(kept[0], len(self.bodies) + 1))
-            assert [records.get("invoice", version).body for version in kept] == self.bodies[kept[0] - 1 :]
+            retained = [version.version for version in records.versions("invoice")]
+            assert retained == list(range(retained[0], len(self.bodies) + 1))
+            assert [records.get("invoice", version).body for version in retained] == self.bodies[retained[0] - 1 :]
 
     def document(self, name: str) -> Document:
         return self.store().document("acme", name)
@@ -236,13 +236,13 @@ _forget_below = retention._forget_below
 PLANTED: dict[str, Plant] = {
     "the pins of forks ignored": replaced(retention, "lowest_pin", lambda index, prefix: None),
     "history above the floor forgotten": replaced(
-        retention, "_forget_below", lambda place, prefix, floor: _forget_below(place, prefix, floor + 3)
+        retention, "_forget_below", lambda environment, prefix, floor: _forget_below(environment, prefix, floor + 3)
     ),
     "entries freed before their archive is proved": replaced(retention, "prove_archive", lambda *_: True),
     "archives not marked": replaced(Marking, "_mark_archive", lambda self, archive: None),
     "entries not marked": replaced(Marking, "_mark_entry", lambda self, item: None),
     "snapshots not marked": replaced(Marking, "_mark_snapshot", lambda self, snapshot: None),
-    "versions of records not marked": replaced(collection, "referenced", lambda place, name, dry_run: set()),
+    "versions of records not marked": replaced(collection, "referenced", lambda environment, name, dry_run: set()),
 }
 
 

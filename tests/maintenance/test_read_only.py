@@ -119,10 +119,10 @@ def test_quick_and_full_verification_report_the_same_lost_chunks() -> None:
         for key in chunks_in(store):
             with damaged_blob(store.environment.blobs, key, LOSE):
                 by_quick = {finding.key for name in histories for finding in quick(store, name).findings}
-                by_whole = {damage.key for damage in inspect_all(store) if "/chunks/" in damage.key}
-                assert by_quick == by_whole
-                if by_whole:
-                    assert by_whole == {key}
+                by_inspection = {damage.key for damage in inspect_all(store) if "/chunks/" in damage.key}
+                assert by_quick == by_inspection
+                if by_inspection:
+                    assert by_inspection == {key}
                     named += 1
         assert named > 0
 

@@ -18,7 +18,7 @@ from stratalog.maintenance.repair import RepairReport, RepairResults, repair_his
 from stratalog.ports.index import Delete, Item, Put
 from stratalog.testing.clock import ManualClock
 from tests.damage import DAMAGES, damage_blob
-from tests.maintenance.damage_sweep import StoredObject, StorePlace, inspect_all
+from tests.maintenance.damage_sweep import StoredObject, StoreObjects, inspect_all
 from tests.maintenance.full_store import full_store
 
 DERIVABLE = (
@@ -41,33 +41,33 @@ def repair_all(store: stratalog.Store, *, dry_run: bool = False) -> RepairReport
     return RepairReport(report.repaired + around.repaired, report.remaining + around.remaining)
 
 
-def content(place: StorePlace) -> dict[str, bytes]:
-    return {f"{each.kind} {each.key}": each.body for each in place.objects()}
+def content(stored: StoreObjects) -> dict[str, bytes]:
+    return {f"{each.kind} {each.key}": each.body for each in stored.objects()}
 
 
-def found_when_deleted(store: stratalog.Store, target: StoredObject) -> bool:
+def reported_when_deleted(store: stratalog.Store, target: StoredObject) -> bool:
     target.replace(None)
-    found = target.key in {damage.key for damage in inspect_all(store) if damage.derivable}
+    is_reported = target.key in {damage.key for damage in inspect_all(store) if damage.derivable}
     target.replace(target.body)
-    return found
+    return is_reported
 
 
 @pytest.mark.parametrize("kind", DERIVABLE)
 def test_a_deleted_derivable_object_is_rebuilt_unchanged(kind: str) -> None:
     with full_store("memory:") as store:
-        place = StorePlace(store)
-        before = content(place)
-        targets = [each for each in place.objects() if each.kind == kind and found_when_deleted(store, each)]
+        stored = StoreObjects(store)
+        before = content(stored)
+        targets = [each for each in stored.objects() if each.kind == kind and reported_when_deleted(store, each)]
         assert targets
         for target in targets:
             target.replace(None)
             foretold = repair_all(store, dry_run=True)
-            assert f"{target.kind} {target.key}" not in content(place)
+            assert f"{target.kind} {target.key}" not in content(stored)
             report = repair_all(store)
             assert target.key in {damage.key for damage in foretold.repaired}
             assert {damage.key for damage in foretold.repaired} <= {damage.key for damage in report.repaired}
             assert report.remaining == inspect_all(store) == ()
-            after = content(place)
+            after = content(stored)
             assert after.keys() == before.keys()
             # If a record's first version is forgotten, only the directory line has the record's creation time.
             assert {key for key in after if after[key] != before[key]} <= {"directory line acme/!records/04 report"}
@@ -78,9 +78,9 @@ def test_a_deleted_derivable_object_is_rebuilt_unchanged(kind: str) -> None:
 @pytest.mark.parametrize("how", DAMAGES)
 def test_damaged_chunks_and_archives_are_rebuilt_from_entries(how: str) -> None:
     with full_store("memory:") as store:
-        chunks = [each for each in StorePlace(store).objects() if each.kind == "chunk"]
+        chunks = [each for each in StoreObjects(store).objects() if each.kind == "chunk"]
         keys = [
-            each.key for each in chunks if found_when_deleted(store, each)
+            each.key for each in chunks if reported_when_deleted(store, each)
         ]  # repair cannot rebuild chunks of a base
         log = store.log("acme", "events")
         segments = list(store.environment.index.query(f"{log.record.prefix}/segments"))
@@ -102,15 +102,15 @@ def test_a_damaged_snapshot_is_rebuilt_and_an_underivable_value_is_reported() ->
             document.mutate("put", {"key": f"cells/{row}", "value": "v" * 50})
         document.mutate("put", {"key": "cells/large", "value": "v" * 5000})
         document.snapshot()
-        place = StorePlace(store)
-        [snapshot] = [each for each in place.objects() if each.kind == "snapshot"]
+        stored = StoreObjects(store)
+        [snapshot] = [each for each in stored.objects() if each.kind == "snapshot"]
         assert snapshot.item is not None
         broken = stratalog.codec.encode({**snapshot.item.attributes, "b": b"\x96"})
         for body in (broken, stratalog.codec.encode({"c": 1})):
             snapshot.replace(body)
             assert [damage.kind for damage in repair_all(store).repaired] == ["snapshot"]
             assert inspect_all(store) == ()
-        [value] = [each for each in place.objects() if each.kind == "value"]
+        [value] = [each for each in stored.objects() if each.kind == "value"]
         value.replace(None)
         foretold, report = repair_all(store, dry_run=True), repair_all(store)
         assert foretold.remaining == report.remaining
@@ -125,7 +125,7 @@ def test_a_snapshot_is_not_rebuilt_below_a_floor_that_rose_during_the_repair() -
         for row in range(100):
             document.mutate("put", {"key": f"cells/{row}", "value": "v" * 50})
         document.snapshot(80)
-        [snapshot] = [each for each in StorePlace(store).objects() if each.kind == "snapshot"]
+        [snapshot] = [each for each in StoreObjects(store).objects() if each.kind == "snapshot"]
         assert snapshot.item is not None
         snapshot.replace(stratalog.codec.encode({**snapshot.item.attributes, "b": b"\x96"}))
         blobs, put = store.environment.blobs, store.environment.blobs.put
@@ -157,11 +157,11 @@ def test_repair_does_not_rebuild_a_damaged_base_snapshot() -> None:
         roots[0]["count"] += 1
         altered = Item(base.partition, base.sort, {**base.attributes, "b": stratalog.codec.encode(roots)})
         store.environment.index.commit([Put(altered)])
-        before = content(StorePlace(store))
+        before = content(StoreObjects(store))
         assert repair_all(store, dry_run=True).repaired == ()
         report = repair_all(store)
         assert "snapshot" in {damage.kind for damage in report.remaining}
-        assert (report.repaired, content(StorePlace(store))) == ((), before)
+        assert (report.repaired, content(StoreObjects(store))) == ((), before)
 
 
 def family_of(store: stratalog.Store) -> list[Document]:

@@ -60,17 +60,17 @@ def store() -> Iterator[stratalog.Store]:
 def item_at(store: stratalog.Store, history: HistoryName, version: int) -> Item:
     index = store.environment.index
     if history.kind == "record":
-        found = index.get(record_partition("acme", record_key(history.name)), number(version))
+        stored = index.get(record_partition("acme", record_key(history.name)), number(version))
     else:
         prefix = store.log("acme", history.name).record.prefix
-        found = next(
+        stored = next(
             item
             for first in range(version, 0, -1)
             if (item := index.get(entries_partition(prefix, first), number(version))) is not None
             and "k" not in item.attributes
         )
-    assert found is not None
-    return found
+    assert stored is not None
+    return stored
 
 
 def put(store: stratalog.Store, item: Item, **changed: Any) -> None:
@@ -79,7 +79,7 @@ def put(store: stratalog.Store, item: Item, **changed: Any) -> None:
 
 
 def findings(store: stratalog.Store, history: HistoryName) -> list[tuple[str, int, int]]:
-    return [(found.kind, found.version, found.last) for found in verify_history(store, history).findings]
+    return [(finding.kind, finding.version, finding.last) for finding in verify_history(store, history).findings]
 
 
 both = pytest.mark.parametrize("history", [LOG, RECORD], ids=["log", "record"])
@@ -146,7 +146,7 @@ def test_a_huge_gap_is_verified_in_few_steps(store: stratalog.Store, history: Hi
     last = item_at(store, history, VERSIONS)
     store.environment.index.commit([Put(Item(last.partition, number(version), last.attributes))])
     report = verify_history(store, history, progress=few_steps())
-    assert [(found.kind, found.version, found.last) for found in report.findings] == [
+    assert [(finding.kind, finding.version, finding.last) for finding in report.findings] == [
         ("missing", VERSIONS + 1, version - 1)
     ]
     inspection = inspect_history(store, history, progress=few_steps())
@@ -159,7 +159,7 @@ def test_a_name_record_with_a_huge_segment_is_verified_in_few_steps(store: strat
     assert item is not None
     put(store, item, s=8 * 10**15)
     report = verify_history(store, LOG, progress=few_steps())
-    assert [(found.kind, found.version, found.last) for found in report.findings] == [
+    assert [(finding.kind, finding.version, finding.last) for finding in report.findings] == [
         ("missing", VERSIONS + 1, 8 * 10**15 - 1)
     ]
     assert len(inspect_history(store, LOG, progress=few_steps()).damages) < 2 * DAMAGES_OF_GAP_MAX
@@ -182,7 +182,7 @@ def test_a_segment_record_with_a_huge_end_is_damage(store: stratalog.Store) -> N
     store.environment.index.commit([changed])
     for stat in list(store.environment.blobs.list(f"{log.record.owner}/archive")):
         store.environment.blobs.delete(stat.key, stat.stamp)
-    assert [(found.version, found.last) for found in verify_history(store, LOG).findings] == [(1, segment.last)]
+    assert [(finding.version, finding.last) for finding in verify_history(store, LOG).findings] == [(1, segment.last)]
     assert inspect_history(store, LOG, progress=few_steps()).damages
 
 
@@ -293,7 +293,7 @@ def test_damage_above_a_floor_that_rises_during_each_attempt_is_reported(
         records.prune("report", retain=VERSIONS - 3)
 
     report = verify_history(store, history, progress=forget)
-    assert [(found.version, found.last) for found in report.findings] == [(4, 4), (7, 7)]
+    assert [(finding.version, finding.last) for finding in report.findings] == [(4, 4), (7, 7)]
     assert report.chain.start == 3
 
 
@@ -389,7 +389,7 @@ def test_versions_below_a_damaged_head_are_verified(store: stratalog.Store) -> N
     put(store, item_at(store, LOG, 3), p="u-2")
     put(store, item_at(store, LOG, VERSIONS), h=None)
     assert findings(store, LOG) == [("altered", 3, 3), ("altered", VERSIONS, VERSIONS)]
-    assert [found.version for found in verify_history(store, LOG, upto=VERSIONS - 1).findings] == [3]
+    assert [finding.version for finding in verify_history(store, LOG, upto=VERSIONS - 1).findings] == [3]
 
 
 def test_a_damaged_name_record_is_a_finding(store: stratalog.Store) -> None:
@@ -397,7 +397,7 @@ def test_a_damaged_name_record_is_a_finding(store: stratalog.Store) -> None:
     assert item is not None
     put(store, item, g=None)
     report = verify_history(store, LOG)
-    assert (report.chain.origin, [found.kind for found in report.findings]) == ("", ["altered"])
+    assert (report.chain.origin, [finding.kind for finding in report.findings]) == ("", ["altered"])
 
 
 def test_a_listed_log_without_a_name_record_is_a_finding_and_not_provable(store: stratalog.Store) -> None:

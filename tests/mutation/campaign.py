@@ -37,9 +37,9 @@ class Trial(msgspec.Struct, frozen=True):
 
 def draw_sample(root: Path, size: int, seed: int) -> list[Mutant]:
     """Draw ``size`` mutants of the sampled packages with equal probability, and return them in the order of drawing."""
-    places = [(path, number) for path in modules_of(root) for number in range(count_mutants(path))]
+    changes = [(path, number) for path in modules_of(root) for number in range(count_mutants(path))]
     drawn: list[Mutant] = []
-    for path, number in Random(seed).sample(places, len(places)):
+    for path, number in Random(seed).sample(changes, len(changes)):
         if len(drawn) == size:
             break
         if (mutant := mutant_of(path, root, number)) is not None:

@@ -143,12 +143,12 @@ def _changes(node: ast.AST) -> Iterator[Change]:
     match node:
         case ast.If() | ast.While() | ast.IfExp() if not isinstance(node.test, ast.Constant):
             yield Change("condition negated", node, "test", ast.UnaryOp(ast.Not(), node.test))
-        case ast.Compare(ops=[one, *others]) if type(one) in COMPARISONS:
-            yield Change("comparison", node, "ops", [COMPARISONS[type(one)](), *others])
-        case ast.BinOp(op=one) | ast.AugAssign(op=one) if type(one) in ARITHMETIC:
-            yield Change("arithmetic", node, "op", ARITHMETIC[type(one)]())
-        case ast.BoolOp(op=one):
-            yield Change("and, or", node, "op", ast.Or() if isinstance(one, ast.And) else ast.And())
+        case ast.Compare(ops=[operator, *others]) if type(operator) in COMPARISONS:
+            yield Change("comparison", node, "ops", [COMPARISONS[type(operator)](), *others])
+        case ast.BinOp(op=operator) | ast.AugAssign(op=operator) if type(operator) in ARITHMETIC:
+            yield Change("arithmetic", node, "op", ARITHMETIC[type(operator)]())
+        case ast.BoolOp(op=operator):
+            yield Change("and, or", node, "op", ast.Or() if isinstance(operator, ast.And) else ast.And())
             yield Change("operand left out", node, "values", node.values[:-1])
         case ast.UnaryOp(op=ast.Not()):
             yield Change("not left out", node, "operand", ast.UnaryOp(ast.Not(), node.operand))

@@ -47,7 +47,7 @@ def mutants(path: Path, root: Path) -> Iterator[Mutant]:
 
 
 def test_each_mutant_has_a_single_change_and_names_its_operator(module: Path, tmp_path: Path) -> None:
-    drawn = [(one.line, one.operator, one.after.splitlines()[:1]) for one in mutants(module, tmp_path)]
+    drawn = [(mutant.line, mutant.operator, mutant.after.splitlines()[:1]) for mutant in mutants(module, tmp_path)]
     assert drawn == [
         (9, "loop left out", ["for value in ():"]),
         (9, "and, or", ["for value in values and []:"]),
@@ -78,8 +78,8 @@ def test_the_source_of_a_mutant_runs_and_leaves_the_constant_unchanged(module: P
 
 def test_a_sample_is_the_same_for_the_same_seed() -> None:
     first, again, other = (draw_sample(ROOT, 6, seed) for seed in (1, 1, 2))
-    assert [one.name for one in first] == [one.name for one in again] != [one.name for one in other]
-    assert len({one.name for one in first}) == 6
+    assert [mutant.name for mutant in first] == [mutant.name for mutant in again] != [mutant.name for mutant in other]
+    assert len({mutant.name for mutant in first}) == 6
 
 
 def test_the_tests_named_after_a_module_run_first() -> None:
@@ -104,9 +104,9 @@ def test_a_mutant_that_no_command_notices_survives_and_a_later_run_resumes(modul
     first = list(run_campaign(tmp_path, drawn[:5], results, 2, 1))
     results.write_bytes(results.read_bytes() + b'{"name": "cut sho')
     rest = list(run_campaign(tmp_path, drawn, results, 2, 1))
-    assert sorted(trial.name for trial in [*first, *rest]) == sorted(one.name for one in drawn)
+    assert sorted(trial.name for trial in [*first, *rest]) == sorted(mutant.name for mutant in drawn)
     noticed = {trial.name: trial.noticed_by is not None for trial in [*first, *rest]}
-    assert [noticed[one.name] for one in drawn[:5]] == [False, False, False, True, True]
+    assert [noticed[mutant.name] for mutant in drawn[:5]] == [False, False, False, True, True]
     assert module.read_text() == MODULE
 
 
@@ -139,8 +139,8 @@ def test_the_command_prints_the_survivors_and_the_number_of_noticed_mutants(
     monkeypatch.setattr("tests.mutation.__main__.ROOT", tmp_path)
     results = tmp_path / "mutation.jsonl"
     assert main(["--sample", "16", "--seed", "1", "--results", str(results), "--share", "1"]) == 1
-    said = capsys.readouterr().out
-    assert "becomes" in said
+    printed = capsys.readouterr().out
+    assert "becomes" in printed
     survived = sum(trial.noticed_by is None for trial in read_trials(results))
-    assert f"{16 - survived} of 16 mutants noticed" in said
+    assert f"{16 - survived} of 16 mutants noticed" in printed
     assert main(["--sample", "16", "--seed", "1", "--results", str(results), "--share", "0.1"]) == 0

@@ -11,6 +11,7 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from urllib.parse import parse_qs, quote, urlsplit
 
+from stratalog.testing.postgres_server import SOCKETS
 from tests.threads import CallThread, join_all, start_all
 
 __all__ = ["pooler"]
@@ -32,7 +33,7 @@ def pooler(url: str, *, per_transaction: bool, refuses_begin: bool = False, proc
     ``refuses_begin``, the pooler disconnects a client that sends BEGIN, like PgBouncer in statement mode.
     """
     folder = parse_qs(urlsplit(url).query)["host"][0]
-    with TemporaryDirectory(prefix="stratalog-") as own, socket.socket(socket.AF_UNIX) as listening:
+    with TemporaryDirectory(prefix="stratalog-", dir=SOCKETS) as own, socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{own}/.s.PGSQL.{PORT}")
         listening.listen()
         running = _Pooler(f"{folder}/.s.PGSQL.{PORT}", per_transaction, refuses_begin, processes_max)

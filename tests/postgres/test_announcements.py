@@ -44,8 +44,8 @@ def listening(store: PostgresStore, connection: Any) -> list[tuple[int]]:
     """Return the process ids of the sessions that listen to the store's channel."""
     # A session is active, and may miss a hint, until its LISTEN has finished.
     session = "SELECT pid FROM pg_stat_activity WHERE state = 'idle' AND query = %s"
-    found: list[tuple[int]] = connection.execute(session, (f'LISTEN "{store.announcements._channel}"',)).fetchall()
-    return found
+    rows: list[tuple[int]] = connection.execute(session, (f'LISTEN "{store.announcements._channel}"',)).fetchall()
+    return rows
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import stratalog
 from tests.cli.conftest import Run, run
 from tests.cloud.conftest import aws_store
 from tests.cloud.test_copying import folder
-from tests.maintenance.growing import told
+from tests.maintenance.growing import contents_of
 
 __all__ = ["aws_store", "folder", "run"]
 
@@ -24,10 +24,10 @@ def test_a_store_moves_to_postgresql_then_to_aws_and_back(
         copied = json.loads(run("copy", source, target, "--json").stdout)
         assert copied["items_written"] > 0
     with stratalog.open(folder) as store:
-        expected, heads = told(store), heads_of(store)
+        expected, heads = contents_of(store), heads_of(store)
     for home in homes[1:]:
         with stratalog.open(home, create=False) as store:
-            assert told(store) == expected
+            assert contents_of(store) == expected
             assert heads_of(store) == heads
 
 

@@ -1,4 +1,4 @@
-"""Roles and hosts that PostgreSQL refuses, in whole or in part. Each error says that nothing was written, and what to do."""
+"""Roles and hosts that PostgreSQL refuses, in whole or in part. Each error says what to do, and nothing was written."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_role_that_may_only_read_is_told_which_rights_it_lacks_and_writes_noth
     with closing(PostgresStore(parse_address(plain), SystemClock())) as store:
         store.require()
         before = admin.execute(ROWS).fetchall()
-        with pytest.raises(Unavailable, match="lacks a right; grant it .* reason='permission denied for table"):
+        with pytest.raises(Unavailable, match=r"lacks a right; grant it .* reason='permission denied for table"):
             WRITES[name](store)
         assert store.index.get("p", "old") == Item("p", "old", {"n": 1})
     assert admin.execute(ROWS).fetchall() == before
@@ -106,7 +106,7 @@ def test_a_role_that_must_only_read_is_told_so_and_not_that_the_server_is_away(
 ) -> None:
     grant(admin, postgres, "SELECT, INSERT, UPDATE, DELETE")
     admin.execute("ALTER ROLE plain SET default_transaction_read_only TO on")
-    with pytest.raises(Unavailable, match="accepts no writes; promote the standby, .* reason='session is read-only'"):
+    with pytest.raises(Unavailable, match=r"accepts no writes; promote the standby, .* reason='session is read-only'"):
         stratalog.open(plain)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from itertools import count
-from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Timer
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -21,6 +21,7 @@ from stratalog.backends.postgres_session import PostgresSession, _Probe
 from stratalog.clock import SystemClock
 from stratalog.errors import OutcomeUnknown, StratalogError, Unavailable
 from stratalog.ports.index import Absent, Item, Put
+from stratalog.testing.postgres_server import SOCKETS
 from tests.threads import join_all, start_all
 
 SOCKET = ".s.PGSQL.5432"
@@ -41,13 +42,13 @@ class Proxy:
     After `silence`, the connections that were open at the call get no answers.
     """
 
-    def __init__(self, server: str, folder: Path) -> None:
+    def __init__(self, server: str, folder: str) -> None:
         self._server = server
         self._clients: list[socket.socket] = []
         self._silent = 0
         self.is_open = True
         self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(folder / SOCKET))
+        self._listening.bind(f"{folder}/{SOCKET}")
         self._listening.listen()
         self._threads = start_all([self._accept])
 
@@ -92,9 +93,15 @@ class Proxy:
 
 
 @pytest.fixture
-def proxy(postgres: str, tmp_path: Path) -> Iterator[Proxy]:
+def folder() -> Iterator[str]:
+    with TemporaryDirectory(prefix="stratalog-", dir=SOCKETS) as folder:
+        yield folder
+
+
+@pytest.fixture
+def proxy(postgres: str, folder: str) -> Iterator[Proxy]:
     (host,) = parse_qs(urlsplit(postgres).query)["host"]
-    with closing(Proxy(host, tmp_path)) as proxy:
+    with closing(Proxy(host, folder)) as proxy:
         yield proxy
 
 
@@ -113,10 +120,10 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[PostgresSession]:
 
 
 @pytest.fixture
-def url(postgres: str, proxy: Proxy, tmp_path: Path) -> str:
+def url(postgres: str, proxy: Proxy, folder: str) -> str:
     """The URL of the server behind the proxy."""
     (host,) = parse_qs(urlsplit(postgres).query)["host"]
-    return postgres.replace(quote(host, safe=""), quote(str(tmp_path), safe=""))
+    return postgres.replace(quote(host, safe=""), quote(folder, safe=""))
 
 
 @pytest.fixture

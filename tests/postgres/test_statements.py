@@ -42,17 +42,17 @@ def _page(case: tuple[bool, bool, bool]) -> Callable[[int], Sequence[Any]]:
     return lambda count: (b"p", *bounds, count, 0)
 
 
-ONE, ARRAYS, PAGES = (1,), (2, 32, 500, 1000), (1, 128, 1024)
+SINGLE, ARRAYS, PAGES = (1,), (2, 32, 500, 1000), (1, 128, 1024)
 PAIR = b"x" * CHECKED_PAIR_BYTES
 CASES: dict[str, tuple[Sequence[int], Callable[[int], Sequence[Any]]]] = {
-    "postgres.GET": (ONE, lambda _: (b"p", _key(7))),
+    "postgres.GET": (SINGLE, lambda _: (b"p", _key(7))),
     **{f"postgres.PAGES[{case}]": (PAGES, _page(case)) for case in postgres.PAGES},
-    "postgres.BODY": (ONE, lambda _: (_key(7),)),
-    "postgres.STAT": (ONE, lambda _: (_key(7),)),
+    "postgres.BODY": (SINGLE, lambda _: (_key(7),)),
+    "postgres.STAT": (SINGLE, lambda _: (_key(7),)),
     "postgres.PAGE": (PAGES, lambda count: (b"0", _key(7), count, 0)),
-    "postgres.DELETE_BLOB": (ONE, lambda _: (_key(7), 1)),
-    "postgres_commits.INSERT_PLAIN": (ONE, lambda _: (b"q", _key(7), b"body")),
-    "postgres_commits.INSERT_CHECKED": (ONE, lambda _: (b"q", _key(7), b"body", b"p", _key(7), PAIR)),
+    "postgres.DELETE_BLOB": (SINGLE, lambda _: (_key(7), 1)),
+    "postgres_commits.INSERT_PLAIN": (SINGLE, lambda _: (b"q", _key(7), b"body")),
+    "postgres_commits.INSERT_CHECKED": (SINGLE, lambda _: (b"q", _key(7), b"body", b"p", _key(7), PAIR)),
     "postgres_commits.INSERT_MANY": (
         ARRAYS,
         lambda count: (
@@ -72,24 +72,24 @@ CASES: dict[str, tuple[Sequence[int], Callable[[int], Sequence[Any]]]] = {
     "postgres_commits.LOCK": (ARRAYS, lambda count: ([b"p"] * count, _keys(count))),
     "postgres_commits.UPDATE": (ARRAYS, lambda count: ([b"p"] * count, _keys(count), [b"body"] * count)),
     "postgres_commits.DELETE": (ARRAYS, lambda count: ([b"p"] * count, _keys(count))),
-    "postgres_queue.LOCK_TO_SEND": (ONE, lambda _: (b"large",)),
+    "postgres_queue.LOCK_TO_SEND": (SINGLE, lambda _: (b"large",)),
     "postgres_queue.SEND": (ARRAYS, lambda count: (b"large", [b"body"] * count)),
-    "postgres_queue.SET_FIRST": (ONE, lambda _: (1, b"large")),
-    "postgres_queue.READY": (ONE, lambda _: (HIDDEN_MS - 1,)),
+    "postgres_queue.SET_FIRST": (SINGLE, lambda _: (1, b"large")),
+    "postgres_queue.READY": (SINGLE, lambda _: (HIDDEN_MS - 1,)),
     "postgres_queue.NEVER_HIDDEN": (PAGES, lambda count: (count,)),
     "postgres_queue.VISIBLE_AGAIN": (PAGES, lambda count: (HIDDEN_MS, count)),
     "postgres_queue.STUCK": (PAGES, lambda count: (count,)),
     "postgres_queue.OLDEST": (PAGES, lambda count: (b"large", b"large", count)),
-    "postgres_queue.GIVE": (ONE, lambda _: ("receipt", HIDDEN_MS, 7)),
-    "postgres_queue.MOVE_ASIDE": (ONE, lambda _: (b"large", HIDDEN_MS, 10, 1)),
-    "postgres_queue.LAST_HIDDEN": (ONE, lambda _: (b"large",)),
-    "postgres_queue.LOCK_GROUP": (ONE, lambda _: (b"large",)),
-    "postgres_queue.ACKNOWLEDGE": (ONE, lambda _: (7, "", 1)),
-    "postgres_queue.RELEASE": (ONE, lambda _: (1, 7, "", 1)),
-    "postgres_queue.SET_GROUP": (ONE, lambda _: (1, 1, b"large")),
-    "postgres_queue.DELETE_GROUP": (ONE, lambda _: (b"large",)),
+    "postgres_queue.GIVE": (SINGLE, lambda _: ("receipt", HIDDEN_MS, 7)),
+    "postgres_queue.MOVE_ASIDE": (SINGLE, lambda _: (b"large", HIDDEN_MS, 10, 1)),
+    "postgres_queue.LAST_HIDDEN": (SINGLE, lambda _: (b"large",)),
+    "postgres_queue.LOCK_GROUP": (SINGLE, lambda _: (b"large",)),
+    "postgres_queue.ACKNOWLEDGE": (SINGLE, lambda _: (7, "", 1)),
+    "postgres_queue.RELEASE": (SINGLE, lambda _: (1, 7, "", 1)),
+    "postgres_queue.SET_GROUP": (SINGLE, lambda _: (1, 1, b"large")),
+    "postgres_queue.DELETE_GROUP": (SINGLE, lambda _: (b"large",)),
     "postgres_queue.DEAD_LETTERS": ((10,), lambda _: (7,)),
-    "postgres_queue.HAS_MESSAGES": (ONE, lambda _: ()),
+    "postgres_queue.HAS_MESSAGES": (SINGLE, lambda _: ()),
 }
 """For each statement the numbers of rows that it reads, and its parameters for such a number."""
 

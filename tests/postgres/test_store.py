@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from os import dup
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
@@ -255,6 +256,19 @@ def test_tcp_keepalive_is_set_to_detect_a_vanished_host_within_30_seconds() -> N
         assert idle + interval * count <= 30
 
 
+@pytest.mark.slow
+def test_a_server_starts_if_the_temporary_folder_has_a_long_path_with_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TemporaryDirectory() as folder:
+        long = Path(folder, "a folder" * 20)
+        long.mkdir()
+        for reached in (folder, long):
+            Path(reached).chmod(0o755)
+        monkeypatch.setattr("tempfile.tempdir", str(long))
+        with postgres_server(["-c fsync=off"]) as server, stratalog.open(server.url) as store:
+            assert store.create("acme", "plan").version == 0
+            assert [path.name.startswith("stratalog-") for path in long.iterdir()] == [True]
+
+
 def test_an_idle_connection_that_the_server_ended_is_replaced(store: PostgresStore, connection: Any) -> None:
     for number in range(3):
         store.index.commit([Put(Item("p", f"{number}", {}), Absent())])
@@ -308,10 +322,10 @@ def test_two_commits_that_each_require_the_absence_of_the_other_never_both_succe
     def work(number: int) -> list[bool]:
         succeeded = []
         for turn in range(100):
-            own, other = f"{turn}-{number}", f"{turn}-{1 - number}"
+            own, is_second = f"{turn}-{number}", f"{turn}-{1 - number}"
             barrier.wait(SECONDS_MAX)
             try:
-                stores[number].index.commit([Put(Item("p", own, {})), Check("p", other, Absent())])
+                stores[number].index.commit([Put(Item("p", own, {})), Check("p", is_second, Absent())])
                 succeeded.append(True)
             except ConditionFailed:
                 succeeded.append(False)
@@ -321,7 +335,7 @@ def test_two_commits_that_each_require_the_absence_of_the_other_never_both_succe
         first, second = pool.map(work, range(2))
     for opened in stores:
         opened.close()
-    assert all(one != other for one, other in zip(first, second, strict=True))
+    assert all(is_first != is_second for is_first, is_second in zip(first, second, strict=True))
 
 
 def test_commits_that_lock_the_same_items_in_another_order_all_succeed(postgres: str) -> None:

@@ -133,8 +133,8 @@ class DatedBlobs:
         self._put_ms[key] = self._clock.wall_ms()
 
     def stat(self, key: str) -> BlobStat | None:
-        found = self._backend.stat(key)
-        return self._dated(found) if found else None
+        stat = self._backend.stat(key)
+        return self._dated(stat) if stat else None
 
     def list(self, prefix: str, *, after: str = "", damaged: Damaged = ignore) -> Iterator[BlobStat]:
         return map(self._dated, self._backend.list(prefix, after=after, damaged=damaged))

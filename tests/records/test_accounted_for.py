@@ -13,14 +13,14 @@ from tests.records import test_bodies, test_defects, test_missing, test_prune, t
 
 PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 MODULES = (test_bodies, test_defects, test_missing, test_prune, test_put, test_read)
-OF_ONE_BACKEND = re.compile(r"test_(b46_|b38_b46_|d9_|d14_nothing_comes_between)")
+OF_A_BACKEND = re.compile(r"test_(b46_|b38_b46_|d9_|d14_nothing_comes_between)")
 NUMBER = re.compile(r"(?<=_)[bd]\d+(?=_)")
 
 
 def rows() -> dict[str, str]:
     """The text of each number's row. A number is for example B1 or D3."""
-    found = re.findall(r"^\| ([BD]\d+(?:, B\d+)*) \| (.*)$", PAGE.read_text(), re.MULTILINE)
-    return {number: row for numbers, row in found for number in numbers.split(", ")}
+    matches = re.findall(r"^\| ([BD]\d+(?:, B\d+)*) \| (.*)$", PAGE.read_text(), re.MULTILINE)
+    return {number: row for numbers, row in matches for number in numbers.split(", ")}
 
 
 def numbered_tests() -> dict[str, list[str]]:
@@ -44,4 +44,4 @@ def test_every_test_with_a_number_is_listed_in_the_row_of_that_number() -> None:
 
 def test_every_test_with_a_number_runs_on_every_kind_of_backend() -> None:
     alone = [name for name, arguments in numbered_tests().items() if "world" not in arguments]
-    assert [name for name in alone if not OF_ONE_BACKEND.match(name)] == []
+    assert [name for name in alone if not OF_A_BACKEND.match(name)] == []

@@ -33,7 +33,7 @@ def test_b48_b52_a_stored_body_reads_back_unchanged(world: World, body: bytes, s
     assert b"".join(world.records.open("b1")) == body
 
 
-class OneLine(io.BytesIO):
+class SingleLine(io.BytesIO):
     """A file without line breaks. Notes the largest number of bytes that one call has returned."""
 
     largest = 0
@@ -50,7 +50,7 @@ class OneLine(io.BytesIO):
 
 
 def test_a_file_without_line_breaks_is_read_in_pieces_of_limited_size(world: World) -> None:
-    file = OneLine(bytes(3 * BODY_PART_BYTES))
+    file = SingleLine(bytes(3 * BODY_PART_BYTES))
     assert world.records.put("b1", file).size == 3 * BODY_PART_BYTES
     assert file.largest <= BODY_PART_BYTES
     with pytest.raises(Invalid, match="pieces of bytes"):

@@ -27,7 +27,7 @@ LOSSES = {"unavailable", "lost request", "lost answer", "late"}
 # A body of more than 40 bytes may become a blob. No writer reaches its deadline of an hour.
 SETTINGS = LogSettings(body_inline_bytes_max=40, append_seconds_max=3600)
 
-Told = dict[str, int]
+WrittenVersions = dict[str, int]
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def _deep() -> Iterator[None]:
     sys.setrecursionlimit(limit)
 
 
-def add(records: Records, told: Told, n: int, *gates: Callable[[], object]) -> None:
+def add(records: Records, written: WrittenVersions, n: int, *gates: Callable[[], object]) -> None:
     """Append the byte ``n``. After the first read of the record, call each gate once."""
     closed = list(gates)
 
@@ -51,21 +51,21 @@ def add(records: Records, told: Told, n: int, *gates: Callable[[], object]) -> N
             closed.pop()()
         return body + bytes([n])
 
-    told[f"writer-{n}"] = records.update("b1", append, write_id=f"writer-{n}").version
+    written[f"writer-{n}"] = records.update("b1", append, write_id=f"writer-{n}").version
 
 
-def check(records: Records, told: Told) -> None:
+def check(records: Records, written: WrittenVersions) -> None:
     """Check that each update exists once, at the version that its writer got.
 
     The body of a version must contain the bytes of all updates up to that version.
     """
-    found = list(records.versions("b1"))
-    assert {one.write_id: one.version for one in found[1:]} == told
-    assert [one.version for one in found] == list(range(1, WRITERS + 2))
+    versions = list(records.versions("b1"))
+    assert {version.write_id: version.version for version in versions[1:]} == written
+    assert [version.version for version in versions] == list(range(1, WRITERS + 2))
     body = b""
-    for one in found[1:]:
-        body += bytes([int(one.write_id.removeprefix("writer-"))])
-        assert records.get("b1", one.version).body == body
+    for version in versions[1:]:
+        body += bytes([int(version.write_id.removeprefix("writer-"))])
+        assert records.get("b1", version.version).body == body
     assert sorted(body) == list(range(WRITERS))
 
 
@@ -76,13 +76,13 @@ def updates_in_turns(seed: int, ends: Ends) -> Counter[str]:
     index, blobs = ends(clock)
     honest = Records(Environment(index, blobs, clock, SETTINGS), f"turns{seed}")
     honest.put("b1", b"")
-    told: Told = {}
+    written: WrittenVersions = {}
     for n in range(WRITERS):
         line = FaultyLine(scheduler, ROUGH, lambda: None)
         environment = Environment(FaultyIndex(line, index), FaultyBlobs(line, blobs), clock, SETTINGS)
-        scheduler.spawn(f"{n}", partial(add, Records(environment, honest.organisation), told, n))
+        scheduler.spawn(f"{n}", partial(add, Records(environment, honest.organisation), written, n))
     scheduler.run()
-    check(honest, told)
+    check(honest, written)
     close(index, blobs)
     return Counter(scheduler.counts.values)
 
@@ -96,17 +96,17 @@ def updates_by_threads(seed: int, ends: Ends) -> Counter[str]:
     index, blobs = ends(clock)
     honest = Records(Environment(index, blobs, clock, SETTINGS), f"threads{seed}")
     honest.put("b1", b"")
-    told: Told = {}
+    written: WrittenVersions = {}
     lines = [real_line(seed * WRITERS + n, ROUGH) for n in range(WRITERS)]
-    places = [Environment(FaultyIndex(line, index), FaultyBlobs(line, blobs), clock, SETTINGS) for line in lines]
+    environments = [Environment(FaultyIndex(line, index), FaultyBlobs(line, blobs), clock, SETTINGS) for line in lines]
     met = threading.Barrier(WRITERS, timeout=600)
     with ThreadPoolExecutor(WRITERS) as pool:
-        handles = [Records(place, honest.organisation) for place in places]
-        for done in [pool.submit(add, handle, told, n, met.wait) for n, handle in enumerate(handles)]:
+        handles = [Records(environment, honest.organisation) for environment in environments]
+        for done in [pool.submit(add, handle, written, n, met.wait) for n, handle in enumerate(handles)]:
             done.result()
     for line in lines:
         wait_for_late(line)
-    check(honest, told)
+    check(honest, written)
     close(index, blobs)
     return sum((Counter(line.counts.values) for line in lines), Counter())
 

@@ -76,7 +76,7 @@ def test_d3_a_put_whose_expected_version_is_not_the_latest_is_refused(world: Wor
     for expected in (0, 1, 5, 9):
         with pytest.raises(VersionConflict):
             world.handle().put("b1", b"shadowed", expected=expected)
-    assert [one.version for one in world.records.versions("b1")] == [1, 2, 3]
+    assert [version.version for version in world.records.versions("b1")] == [1, 2, 3]
 
 
 def test_d4_an_update_of_a_record_with_a_lost_body_raises_corrupt_and_creates_nothing(world: World) -> None:
@@ -227,9 +227,9 @@ def meet(world: World) -> None:
 def test_d14_two_concurrent_updates_conflict_once_and_are_both_applied(world: World) -> None:
     world.records.put("b1", b"0")
     meet(world)
-    one, other = world.handle(), world.handle()
+    first, second = world.handle(), world.handle()
     in_threads(
-        lambda: one.update("b1", lambda body: body + b"+1"), lambda: other.update("b1", lambda body: body + b"+2")
+        lambda: first.update("b1", lambda body: body + b"+1"), lambda: second.update("b1", lambda body: body + b"+2")
     )
     assert world.handle().get("b1").body in (b"0+1+2", b"0+2+1")
     assert [version.version for version in world.handle().versions("b1")] == [1, 2, 3]
@@ -241,13 +241,13 @@ def test_d14_the_loser_of_two_puts_with_the_same_expected_version_is_refused(wor
     for n in range(expected):
         world.records.put("b1", b"%d" % n)
     meet(world)
-    one, other = world.handle(), world.handle()
-    told = in_threads(
-        lambda: one.put("b1", b"mine", expected=expected), lambda: other.put("b1", b"theirs", expected=expected)
+    first, second = world.handle(), world.handle()
+    results = in_threads(
+        lambda: first.put("b1", b"mine", expected=expected), lambda: second.put("b1", b"theirs", expected=expected)
     )
-    refusals = [answer.details for answer in told if isinstance(answer, VersionConflict)]
+    refusals = [answer.details for answer in results if isinstance(answer, VersionConflict)]
     assert refusals == [{"record": "b1", "expected": expected, "actual": expected + 1}]
-    assert world.handle().get("b1").body == (b"mine" if isinstance(told[1], VersionConflict) else b"theirs")
+    assert world.handle().get("b1").body == (b"mine" if isinstance(results[1], VersionConflict) else b"theirs")
     assert world.handle().stat("b1").version == expected + 1
 
 
@@ -278,8 +278,8 @@ def test_d14_nothing_comes_between_the_conditions_and_the_writes_of_a_commit_in_
             for n in range(3):
                 scheduler.spawn(f"{n}", partial(add, environment, n))
             scheduler.run()
-        found = Records(environment, "acme").get("b1")
-        assert sorted(found.body) == [0, 1, 2]
-        assert found.version.version == 4
+        stored = Records(environment, "acme").get("b1")
+        assert sorted(stored.body) == [0, 1, 2]
+        assert stored.version.version == 4
         waits += scheduler.counts.get("lock waits")
     assert waits, "no actor waited for another actor's lock"

@@ -90,9 +90,9 @@ def test_a_record_whose_latest_item_is_a_forgotten_version_is_damaged(
     store = stratalog.open("memory:", clock=ManualClock())
     index, blobs, records = store.environment.index, store.environment.blobs, store.records("acme")
     records.put("x", BODY)
-    kept = records.put("x", b"kept")
+    retained = records.put("x", b"kept")
     records.prune("x", retain=1)
-    index.commit([Delete(record_partition("acme", record_key("x")), number(kept.version))])
+    index.commit([Delete(record_partition("acme", record_key("x")), number(retained.version))])
     for stat in list(blobs.list("acme/records/x/")):
         blobs.delete(stat.key, stat.stamp)
     with pytest.raises(Corrupt, match="version=2"):

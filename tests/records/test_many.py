@@ -39,7 +39,7 @@ def state(world: World) -> dict[str, list[bytes]]:
 
 def test_many_new_records_share_commits(world: World) -> None:
     stored = list(world.records.put_many(bodies(450)))
-    assert [(one.id, one.new) for one in stored] == [(body.id, True) for body in bodies(450)]
+    assert [(result.id, result.new) for result in stored] == [(body.id, True) for body in bodies(450)]
     assert world.index.calls["commit"] < 15 or not world.index.joint_commits
     assert state(world) == {body.id: [body.body] for body in bodies(450)}
 
@@ -47,7 +47,7 @@ def test_many_new_records_share_commits(world: World) -> None:
 def test_a_batch_of_unchanged_bodies_makes_no_commit(world: World) -> None:
     list(world.records.put_many(bodies(100)))
     world.index.calls.clear()
-    assert not any(one.new for one in world.handle().put_many(bodies(100)))
+    assert not any(result.new for result in world.handle().put_many(bodies(100)))
     assert world.index.calls["commit"] == 0
 
 
@@ -90,7 +90,7 @@ def test_would_put_refuses_an_invalid_body(world: World) -> None:
 
 def test_bodies_of_one_record_keep_their_order(world: World) -> None:
     stored = list(world.records.put_many(NewBody(id="b1", body=b"%d" % n) for n in range(5)))
-    assert [one.version.version for one in stored if one.version] == [1, 2, 3, 4, 5]
+    assert [result.version.version for result in stored if result.version] == [1, 2, 3, 4, 5]
     assert state(world) == {"b1": [b"0", b"1", b"2", b"3", b"4"]}
 
 
@@ -104,14 +104,14 @@ def test_put_many_stores_a_large_body_as_a_blob(world: World) -> None:
 def test_an_invalid_body_does_not_stop_the_rest_of_its_batch(world: World) -> None:
     odd = [NewBody(id="x" * 1001, body=b""), NewBody(id="b2", body=b"", newer_only=True)]
     stored = list(world.records.put_many([*bodies(1), *odd, NewBody(id="b3", body=b"3")]))
-    assert [type(one.error) for one in stored] == [type(None), LimitExceeded, Invalid, type(None)]
+    assert [type(result.error) for result in stored] == [type(None), LimitExceeded, Invalid, type(None)]
     assert sorted(state(world)) == ["b0000", "b3"]
 
 
 def test_put_many_stores_newer_bodies_and_discards_stale_bodies(world: World) -> None:
     def put(body: bytes, time: int, changed_only: bool = False) -> bool:
-        one = NewBody(id="b1", body=body, source_time_ms=time, newer_only=True, changed_only=changed_only)
-        return next(world.handle().put_many([one])).new
+        new_body = NewBody(id="b1", body=body, source_time_ms=time, newer_only=True, changed_only=changed_only)
+        return next(world.handle().put_many([new_body])).new
 
     assert [put(b"a", 5), put(b"b", 5), put(b"b", 4), put(b"b", 6)] == [True, False, False, True]
     assert [put(b"b", 7, True), put(b"b", 8), put(b"c", 9, True)] == [False, True, True]
@@ -139,7 +139,7 @@ def test_each_body_is_stored_once_after_any_failure_of_the_joint_commit(
     world: World, fault: Callable[[Commit], None]
 ) -> None:
     world.index.script = [fault]
-    assert all(one.new for one in world.records.put_many(bodies(20)))
+    assert all(result.new for result in world.records.put_many(bodies(20)))
     assert state(world) == {body.id: [body.body] for body in bodies(20)}
 
 
@@ -155,7 +155,7 @@ def test_a_body_of_a_batch_that_loses_a_race_is_put_after_the_winner(
         commit(writes, *blobs)
 
     monkeypatch.setattr(world.index, "commit", overtaken)
-    assert all(one.new for one in world.records.put_many(bodies(5)))
+    assert all(result.new for result in world.records.put_many(bodies(5)))
     assert state(world)["b0003"] == [b"theirs", b"body 3"]
 
 
@@ -165,13 +165,13 @@ def test_a_batch_whose_answer_comes_too_late_is_stored_once(world: World) -> Non
         world.pass_seconds(LONG_SECONDS)
 
     world.index.script = [slow]
-    assert all(one.new for one in world.records.put_many(bodies(5)))
+    assert all(result.new for result in world.records.put_many(bodies(5)))
     assert state(world) == {body.id: [body.body] for body in bodies(5)}
 
 
 def test_puts_of_a_batch_are_committed_singly_where_joint_commits_cost_more(world: World) -> None:
     world.index.joint_commits = False
-    assert all(one.new for one in world.records.put_many(bodies(60)))
+    assert all(result.new for result in world.records.put_many(bodies(60)))
     assert state(world) == {body.id: [body.body] for body in bodies(60)}
     assert world.index.calls["commit"] == 60
 
@@ -189,7 +189,7 @@ def test_a_batch_stores_the_same_versions_as_single_puts(
     for id, body in puts:
         plain.records.put(id, body)
     world.index.script = [fault or (lambda commit: commit()) for fault in faults]
-    assert [one.error for one in world.records.put_many(NewBody(id=id, body=body) for id, body in puts)] == [
+    assert [result.error for result in world.records.put_many(NewBody(id=id, body=body) for id, body in puts)] == [
         None
     ] * len(puts)
     assert state(world) == state(plain)
@@ -218,4 +218,4 @@ def test_a_damaged_version_of_one_record_does_not_stop_the_rest_of_its_batch(tmp
         with closing(apsw.Connection(str(tmp_path / "index.sqlite"))) as file:
             file.execute("UPDATE items SET body = ? WHERE sort = ?", (b"\xc1", number(2)))
         stored = list(records.put_many(bodies(2)))
-    assert [(one.new, type(one.error)) for one in stored] == [(False, Corrupt), (True, type(None))]
+    assert [(result.new, type(result.error)) for result in stored] == [(False, Corrupt), (True, type(None))]

@@ -25,12 +25,12 @@ from tests.records.helpers import World
 LARGE = random.Random(5).randbytes(50_000)
 
 
-def check_out_of_reach(records: Records, said: str) -> None:
+def check_out_of_reach(records: Records, reason: str) -> None:
     """Check that a put and a read raise Unavailable, with a message that names the missing table or bucket."""
     for call in (lambda: records.put("b1", LARGE[1:]), lambda: records.get("b1")):
-        with pytest.raises(Unavailable) as told:
+        with pytest.raises(Unavailable) as caught:
             call()
-        assert said in str(told.value)
+        assert reason in str(caught.value)
 
 
 def test_b46_a_missing_table_is_reported_as_missing(dynamo: Emulator) -> None:
@@ -62,12 +62,12 @@ def test_b46_an_invalid_bucket_name_is_refused(bucket: Emulator, name: str) -> N
 
 def test_b46_an_unusable_folder_is_reported_with_the_error_of_the_system(tmp_path: Path) -> None:
     (tmp_path / "blobs").write_text("a file is where the folder should be")
-    with pytest.raises(Unavailable) as told:
+    with pytest.raises(Unavailable) as caught:
         World(ends=lambda clock: (MemoryIndex(), FileBlobs(tmp_path / "blobs", clock)))
-    assert "File exists" in str(told.value)
+    assert "File exists" in str(caught.value)
 
 
 def test_b46_an_unusable_database_file_is_reported_with_the_error_of_sqlite(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable) as told:
+    with pytest.raises(Unavailable) as caught:
         World(ends=lambda clock: (SqliteDatabase(tmp_path, clock).index, MemoryBlobs(clock)))
-    assert "open" in str(told.value)
+    assert "open" in str(caught.value)

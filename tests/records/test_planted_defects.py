@@ -58,8 +58,8 @@ def latest_is_stale(world: World, patch: pytest.MonkeyPatch) -> None:
     """The latest version is read with eventual consistency, from any replica."""
 
     def stale(index: Index, partition: str) -> Item | None:
-        found = [item for item in index.query(partition, reverse=True, consistent=False) if item.sort.isdigit()]
-        return found[0] if found else None
+        items = [item for item in index.query(partition, reverse=True, consistent=False) if item.sort.isdigit()]
+        return items[0] if items else None
 
     replace_latest(patch, stale)
 
@@ -109,8 +109,8 @@ def parts_counted_in_short_floats(world: World, patch: pytest.MonkeyPatch) -> No
     """The number of parts is computed with 32-bit floats."""
     parts = bodies._parts
 
-    def fewer(whole: Iterable[bytes]) -> Iterator[bytes]:
-        all_parts = list(parts(whole))
+    def fewer(body_parts: Iterable[bytes]) -> Iterator[bytes]:
+        all_parts = list(parts(body_parts))
         (size,) = struct.unpack("f", struct.pack("f", sum(map(len, all_parts))))
         return iter(all_parts[: math.ceil(size / BODY_PART_BYTES)])
 

@@ -40,12 +40,12 @@ class RecordsMachine(RuleBasedStateMachine):
     @rule(id=IDS, body=BODIES, expected=st.integers(0, 4))
     def put_expected(self, id: str, body: bytes, expected: int) -> None:
         versions = self.model.get(id, [])
-        kept = self.floor.get(id, 1) <= expected + 1
+        is_retained = self.floor.get(id, 1) <= expected + 1
         try:
             version = self.world.records.put(id, body, expected=expected).version
         except VersionConflict:
             assert expected != len(versions)
-            assert not (kept and expected < len(versions) and versions[expected] == body)
+            assert not (is_retained and expected < len(versions) and versions[expected] == body)
             return
         if expected < len(versions) and versions[expected] == body:
             assert version == expected + 1
@@ -79,11 +79,11 @@ class RecordsMachine(RuleBasedStateMachine):
             versions.append(None)
             assert self.world.records.delete(id).version == len(versions)
 
-    @rule(id=IDS, keep=st.integers(1, 3))
-    def prune(self, id: str, keep: int) -> None:
+    @rule(id=IDS, retain=st.integers(1, 3))
+    def prune(self, id: str, retain: int) -> None:
         if versions := self.model.get(id):
-            self.floor[id] = max(self.floor.get(id, 1), len(versions) - keep + 1)
-            assert self.world.records.prune(id, retain=keep) == self.floor[id]
+            self.floor[id] = max(self.floor.get(id, 1), len(versions) - retain + 1)
+            assert self.world.records.prune(id, retain=retain) == self.floor[id]
 
     @rule(id=IDS)
     def free(self, id: str) -> None:
@@ -103,14 +103,14 @@ class RecordsMachine(RuleBasedStateMachine):
         self.world.index.script = [lose]
 
     @invariant()
-    def everything_kept_can_be_read(self) -> None:
+    def everything_retained_can_be_read(self) -> None:
         script, self.world.index.script = self.world.index.script, []
         reader = self.world.handle()
         assert [line.id for line in reader.list()] == sorted(self.model, key=lambda id: id.replace("/", "%2F"))
         for id, versions in self.model.items():
-            kept = range(self.floor.get(id, 1), len(versions) + 1)
-            assert [version.version for version in reader.versions(id)] == list(kept)
-            for number in kept:
+            retained = range(self.floor.get(id, 1), len(versions) + 1)
+            assert [version.version for version in reader.versions(id)] == list(retained)
+            for number in retained:
                 body = versions[number - 1]
                 if body is None:
                     assert reader.stat(id, number).deleted

@@ -202,9 +202,9 @@ def test_a_blob_put_again_during_a_collection_is_not_deleted(world: World, monke
     stat = world.blobs.stat
 
     def stat_then_put(key: str) -> object:
-        found = stat(key)
+        before = stat(key)
         world.handle().put("b1", large(2))
-        return found
+        return before
 
     monkeypatch.setattr(world.blobs, "stat", stat_then_put)
     world.records.free("b1")
@@ -272,8 +272,8 @@ def test_a_listing_during_freeing_continues_with_the_retained_versions(world: Wo
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("kept", [4, 5])
-def test_a_prune_is_refused_while_the_body_of_a_retained_version_is_damaged(how: str, kept: int) -> None:
+@pytest.mark.parametrize("retained", [4, 5])
+def test_a_prune_is_refused_while_the_body_of_a_retained_version_is_damaged(how: str, retained: int) -> None:
     """An older version may be the only undamaged version."""
     world = World()
     for n in range(1, 6):
@@ -281,7 +281,7 @@ def test_a_prune_is_refused_while_the_body_of_a_retained_version_is_damaged(how:
         world.pass_seconds(10)
     blobs = world.blobs._backend
     assert isinstance(blobs, MemoryBlobs)
-    (key,) = (stat.key for stat in blobs.list("") if blobs.get(stat.key) == large(kept))
+    (key,) = (stat.key for stat in blobs.list("") if blobs.get(stat.key) == large(retained))
     with damaged_blob(blobs, key, how):
         with pytest.raises(Corrupt) as caught:
             world.records.prune("b1", retain=2)

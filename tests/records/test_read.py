@@ -29,8 +29,8 @@ def at(world: World, version: int) -> tuple[str, str]:
 
 
 def test_b14_a_read_of_the_latest_body_returns_its_version(world: World) -> None:
-    found = world.records.get("b1")
-    assert (found.version.version, found.body) == (5, b"body 5")
+    record = world.records.get("b1")
+    assert (record.version.version, record.body) == (5, b"body 5")
 
 
 def test_b17_each_version_can_be_read_back(world: World) -> None:

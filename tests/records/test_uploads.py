@@ -41,17 +41,17 @@ def orphan(world: World, id: str) -> str:
 def test_the_pins_of_a_record_exclude_pins_of_ids_with_a_common_prefix(world: World) -> None:
     for id in ("b", "b1", "b1-", "b1.x", "b10", "b1/2", "b1é"):
         begin_upload(world, id)
-    found = [item.sort.partition("/")[0] for item in pins_of(world.environment, Name(world.organisation, "b1"))]
-    assert found == ["b1"]
+    uploads = [item.sort.partition("/")[0] for item in pins_of(world.environment, Name(world.organisation, "b1"))]
+    assert uploads == ["b1"]
 
 
 def test_an_upload_stops_the_collector_only_for_its_own_record(world: World) -> None:
     begin_upload(world, "b1")
-    kept, gone = orphan(world, "b1"), orphan(world, "b10")
+    retained, gone = orphan(world, "b1"), orphan(world, "b10")
     world.pass_seconds()
     for id in ("b1", "b10"):
         world.records.free(id)
-    assert world.blobs.stat(kept) is not None
+    assert world.blobs.stat(retained) is not None
     assert world.blobs.stat(gone) is None
 
 

@@ -155,9 +155,9 @@ def test_a_second_body_of_a_batch_with_a_used_write_id_is_refused(records: Recor
 
 def test_the_bodies_of_a_regrouped_batch_are_recognised(world: World) -> None:
     bodies = [NewBody(id=f"r{position}", body=b"x", write_id=f"W{position}") for position in range(5)]
-    stored = [one.version for one in world.elsewhere().put_many(bodies)]
+    stored = [result.version for result in world.elsewhere().put_many(bodies)]
     anew = [*bodies[3:], NewBody(id="new", body=b"y", write_id="N"), *bodies[:3]]
-    again = {one.id: one.version for one in world.elsewhere().put_many(anew)}
+    again = {result.id: result.version for result in world.elsewhere().put_many(anew)}
     assert [again[body.id] for body in bodies] == stored
 
 

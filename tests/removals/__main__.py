@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = [bug for bug in bugs() if not chosen.bugs or bug.name in chosen.bugs]
     names = {bug.name for bug in rows}
     failures = count = 0
-    for trial in run_trials(ROOT, [one for one in REMOVALS if one.bug in names], chosen.processes):
+    for trial in run_trials(ROOT, [removal for removal in REMOVALS if removal.bug in names], chosen.processes):
         good = trial.failed and trial.passes_unchanged
         count, failures = count + 1, failures + (not good)
         print(trial_line(trial), flush=True)
@@ -56,7 +56,7 @@ def hunts(names: Sequence[str], processes: int) -> Iterator[Catch]:
 
 def hunt_named(name: str) -> Catch:
     """Search for one planted bug. Runs in a process of the pool."""
-    (mutant,) = (one for one in MUTANTS if one.name == name)
+    (mutant,) = (mutant for mutant in MUTANTS if mutant.name == name)
     return hunt(mutant, range(SEEDS))
 
 

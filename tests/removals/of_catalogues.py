@@ -162,7 +162,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B232",
-        (Edit(f"{SOURCES}ingest.py", "if allow_deletions or not _is_too_much(", "if True or not _is_too_much("),),
+        (Edit(f"{SOURCES}deletions.py", "if allow_deletions or not _is_too_much(", "if True or not _is_too_much("),),
         (
             f"{TESTS}test_deletions.py::test_a_state_that_lacks_too_many_records_deletes_none_until_deletions_are_allowed",
         ),
@@ -841,7 +841,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B1083",
-        (Edit(f"{SOURCES}source_rename.py", "        if is_polled and (", "        if False and ("),),
+        (
+            Edit(
+                f"{SOURCES}source_rename.py",
+                "        if (version.source_time_ms or 0) <= newest_ms:",
+                "        if False:",
+            ),
+        ),
         (f"{TESTS}test_removed_sources.py::test_a_record_that_comes_after_a_rename_replaces_no_later_version",),
     ),
     Removal(
@@ -859,5 +865,47 @@ REMOVALS: tuple[Removal, ...] = (
             ),
         ),
         (f"{TESTS}test_works.py::test_a_dependency_without_a_space_before_its_version_is_named_without_the_version",),
+    ),
+    Removal(
+        "B2150",
+        (
+            Edit(
+                f"{SOURCES}source_rename.py",
+                "    is_late = newest is not None and (",
+                "    is_late = newest is not None and not newest.deleted and (",
+            ),
+        ),
+        (f"{REMOVED}::test_a_late_version_does_not_bring_back_a_record_that_the_renamed_source_has_deleted",),
+    ),
+    Removal(
+        "B2150",
+        (Edit(f"{SOURCES}source_rename.py", "not names or None in names:", "not names:"),),
+        (f"{REMOVED}::test_a_late_record_stays_if_a_later_source_of_its_name_was_removed",),
+    ),
+    Removal(
+        "B2150",
+        (Edit(f"{SOURCES}source_rename.py", "    other = names[0]\n", "    other = names[-1]\n"),),
+        (f"{REMOVED}::test_a_late_record_goes_to_the_source_that_its_poll_has_read",),
+    ),
+    Removal(
+        "B2151",
+        (Edit(f"{SOURCES}polls.py", "    if ended is not None and settings is not None:\n", "    if False:\n"),),
+        (f"{REMOVED}::test_a_poll_that_breaks_off_after_a_rename_moves_its_records_and_counts_no_failure",),
+    ),
+    Removal(
+        "B2152",
+        (Edit(f"{SOURCES}ingest.py", "conflicting += not new and self", "conflicting += False and self"),),
+        (
+            f"{TESTS}test_taking.py::test_records_of_one_file_that_share_an_id_and_differ_are_counted",
+            f"{TESTS}test_commands.py::test_a_poll_says_that_a_record_was_not_stored_because_another_has_its_id",
+        ),
+    ),
+    Removal(
+        "B2153",
+        (Edit(f"{SOURCES}ingest.py", "            self.error = exc\n", "            raise\n"),),
+        (
+            f"{TESTS}test_taking.py::test_the_records_before_an_error_of_their_step_are_stored",
+            f"{TESTS}test_feeds.py::test_the_records_of_a_page_with_an_invalid_link_are_stored_also_in_a_complete_state",
+        ),
     ),
 )

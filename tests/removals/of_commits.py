@@ -24,7 +24,7 @@ COLLECTS_ON_WHAT_WAS_READ_BEFORE = """\
 LISTS_TO_THE_END = """\
                     letters[letter.id], receipts[letter.id] = letter, record["ReceiptHandle"]
 """
-ENDS_AT_ONE_SHOWN_AGAIN = """\
+ENDS_AT_REPETITION = """\
                     if letter.id in letters:
                         records = []
                     letters[letter.id], receipts[letter.id] = letter, record["ReceiptHandle"]
@@ -123,7 +123,7 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "B97",
         (
-            Edit("src/stratalog/backends/sqs.py", LISTS_TO_THE_END, ENDS_AT_ONE_SHOWN_AGAIN),
+            Edit("src/stratalog/backends/sqs.py", LISTS_TO_THE_END, ENDS_AT_REPETITION),
             Edit(
                 "src/stratalog/backends/sqs.py",
                 "    return min(LISTING_SECONDS_MIN + 2 * age_seconds, VISIBILITY_SECONDS_MAX)\n",

@@ -84,7 +84,7 @@ REMOVALS: tuple[Removal, ...] = (
         "B310",
         (
             Edit(
-                "tests/simulation/places.py",
+                "tests/simulation/clusters.py",
                 "    if writes:\n        index.commit(writes)\n",
                 "    index.commit(writes)\n",
             ),
@@ -208,9 +208,21 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B1104",
-        (Edit("src/stratalog/struct_types.py", "        with _lock:\n", "        if True:\n"),),
+        (Edit("src/stratalog/struct_types.py", "delay_forks(), _types.lock:", "delay_forks():"),),
         (
             "tests/test_struct_types.py::test_a_thread_that_decodes_a_struct_waits_until_another_thread_has_resolved_the_struct",
+        ),
+    ),
+    Removal(
+        "B2300",
+        (Edit("src/stratalog/testing/postgres_server.py", "make(dir=SOCKETS) as sockets", "make() as sockets"),),
+        ("tests/postgres/test_store.py::test_a_server_starts_if_the_temporary_folder_has_a_long_path_with_spaces",),
+    ),
+    Removal(
+        "B2050",
+        (Edit("src/stratalog/struct_types.py", "delay_forks(), _types.lock:", "_types.lock:"),),
+        (
+            "tests/test_struct_types.py::test_a_fork_waits_for_an_evaluation_only_for_a_time_and_its_child_decodes_no_struct",
         ),
     ),
 )

@@ -325,13 +325,23 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/web/rebase.js",
-                '  registries.corePluginRegistry.replace("conditional formatting", ConditionalFormats);\n',
-                "",
+                "point.value = `=${point.value}`;",
+                ";",
+            ),
+        ),
+        ("apps/sheet/tests/test_thresholds.py::test_a_threshold_typed_without_an_equals_sign_moves_with_its_cells",),
+    ),
+    Removal(
+        "B1085",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/xlsx_rules.py",
+                "f\"={self.formula(value.removeprefix('='), ranges)}\"",
+                "self.formula(value, ranges)",
             ),
         ),
         (
             "apps/sheet/tests/test_thresholds.py::test_the_thresholds_of_an_imported_format_move_with_their_cells_and_are_exported",
-            "apps/sheet/tests/test_thresholds.py::test_a_threshold_typed_without_an_equals_sign_moves_with_its_cells",
         ),
     ),
     Removal(
@@ -352,12 +362,49 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/javascript/formulas.js",
-                '({ ...rest, type: "number", value',
-                "({ ...rest, value",
+                '({ ...point, type: "number", value',
+                "({ ...point, value",
             ),
         ),
         (
             "apps/sheet/tests/test_thresholds.py::test_the_thresholds_of_an_imported_format_move_with_their_cells_and_are_exported[formula]",
+        ),
+    ),
+    Removal(
+        "B2200",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/web/rebase.js",
+                '  registries.corePluginRegistry.replace("borders", Borders);\n',
+                """  class Formats extends registries.corePluginRegistry.get("conditional formatting") {
+    mapToConditionalFormatInternal(sheetId, format) {
+      return super.mapToConditionalFormatInternal(
+        sheetId,
+        JSON.parse(JSON.stringify(format).replace(/"value":"\\$/g, '"value":"=$')),
+      );
+    }
+  }
+  registries.corePluginRegistry.replace("conditional formatting", Formats);
+  registries.corePluginRegistry.replace("borders", Borders);
+""",
+            ),
+        ),
+        (
+            "apps/sheet/tests/test_thresholds.py::test_a_threshold_without_an_equals_sign_in_a_stored_message_stays_as_its_users_saw_it",
+            "apps/sheet/tests/test_golden_history.py::test_a_golden_version_still_has_the_state_that_its_users_saw",
+        ),
+    ),
+    Removal(
+        "B2201",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/javascript/formulas.js",
+                'value.startsWith("=") ? value : `=${value}`);',
+                "value);",
+            ),
+        ),
+        (
+            "apps/sheet/tests/test_thresholds.py::test_a_stored_threshold_that_means_something_else_in_a_file_is_left_out_and_reported",
         ),
     ),
     Removal(

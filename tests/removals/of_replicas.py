@@ -291,4 +291,10 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/client/test_undo.py::test_a_mutation_is_undone_once_unless_its_undo_was_undone_or_rejected",),
     ),
     Removal("B740", (Edit(f"{WEB}/undo.js", "if (isUndone)", "if (false)"),), IN_NODE),
+    Removal(
+        "B2400",
+        (Edit(f"{WEB}/database.js", "      release();\n      throw error;\n", "      throw error;\n"),),
+        IN_NODE,
+    ),
+    Removal("B2401", (Edit(f"{WEB}/live.js", "this.#stopped || token ===", "token ==="),), IN_NODE),
 )

@@ -236,7 +236,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B1045",
-        (Edit(f"{WEB}/edit.js", 'error.code === "not-found" || !name', 'error.code === "not-found"'),),
+        (Edit(f"{WEB}/ending.js", 'error.code === "not-found" || !name', 'error.code === "not-found"'),),
         (story("anAddressWithoutASheetOrAVersionIsUnderstood"),),
     ),
     Removal(
@@ -246,7 +246,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B1046",
-        (Edit(f"{WEB}/canvas.js", "    this.#element.inert = inert || !", "    this.#element.inert = inert && !"),),
+        (Edit(f"{WEB}/canvas.js", "    this.#block(!(activeElement", "    this.#block(false && !(activeElement"),),
         (
             story("theArrowKeysMoveTheSliderOverSeveralVersions"),
             story("theTitleFieldKeepsTheFocusWhenAnotherUserRestores"),
@@ -266,5 +266,46 @@ REMOVALS: tuple[Removal, ...] = (
         "B1049",
         (Edit(f"{WEB}/edit.css", ".slider input:focus-visible { outline-offset: -2px; }\n", ""),),
         (story("theArrowKeysMoveTheSliderOverSeveralVersions"),),
+    ),
+    Removal(
+        "B2202",
+        (Edit(f"{WEB}/canvas.js", "    this.#block(false); // an interrupted mount does not end\n", ""),),
+        (story("aCanvasAcceptsInputAfterAnInterruptedMountWithoutTheFocus"),),
+    ),
+    Removal(
+        "B2203",
+        (Edit(f"{WEB}/access.js", '"figure", figureName', '"figure", "A chart or a picture"'),),
+        (story("chartsAndTheSwitchOfANarrowPageHaveNames"),),
+    ),
+    Removal(
+        "B2204",
+        (Edit(f"{WEB}/edit.html", ' aria-label="Online"', ""),),
+        (story("chartsAndTheSwitchOfANarrowPageHaveNames"),),
+    ),
+    Removal(
+        "B2205",
+        (Edit(f"{WEB}/ending.js", ', make("a", { href: home }, "All sheets")', ""),),
+        (story("anAddressWithoutASheetOrAVersionIsUnderstood"),),
+    ),
+    Removal(
+        "B2206",
+        (Edit(f"{WEB}/offlineCache.js", "      this.#stored = null;", "     "),),
+        (story("pendingChangesThatTheBrowserCouldNotStoreAreStoredAtTheNextCall"),),
+    ),
+    Removal(
+        "B2207",
+        (
+            Edit(
+                "apps/sheet/src/stratalog_sheet/pool.py",
+                "            held[owner] = self._lent[owner] = self._in",
+                "            self._lent[owner] = self._in",
+            ),
+            Edit(
+                "apps/sheet/src/stratalog_sheet/pool.py",
+                "            self._take(owner, held)\n",
+                "            self._take(owner, held)\n            held[owner] = self._lent[owner]\n",
+            ),
+        ),
+        ("apps/sheet/tests/test_engine.py::test_an_interrupt_during_the_loan_of_an_engine_leaves_the_engine_idle",),
     ),
 )

@@ -584,7 +584,13 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B1022",
-        (Edit(SQLITE_FILES, "        raise translated_error(exc, connection) from exc\n", "        raise\n"),),
+        (
+            Edit(
+                SQLITE_FILES,
+                "        raise translated_error(exc, connection, path=connection.filename) from exc\n",
+                "        raise\n",
+            ),
+        ),
         (f"{FULL_DISK}::test_the_creation_of_a_file_on_a_full_disk_raises_storage_full",),
     ),
 )

@@ -39,8 +39,8 @@ def test_no_removal_leaves_a_name_without_a_definition(tmp_path: Path) -> None:
                 text = text.replace(edit.fixed, edit.unfixed) if edit.path == path else text
             source.write_text(text)
     check = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--output-format=concise"]
-    found = subprocess.run([*check, "--select=F821", "."], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (found.returncode, found.stdout.strip()) == (0, "All checks passed!")
+    checked = subprocess.run([*check, "--select=F821", "."], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stdout.strip()) == (0, "All checks passed!")
 
 
 def test_every_removal_names_only_tests_and_worlds_of_its_row() -> None:
@@ -99,8 +99,10 @@ def test_a_trial_reports_a_test_that_does_not_notice_the_removal(
     blind = [sys.executable, "-c", ""]
     monkeypatch.setattr(trials, "command_for", lambda judge, root: command if judge == "sees" else blind)
     removal = Removal("B1", (Edit("fix.txt", "fixed", "broken"),), ("sees", "blind"))
-    found = [(one.judge, one.failed, one.passes_unchanged) for one in trials.run_trials(tmp_path, [removal], 1)]
-    assert found == [("sees", True, True), ("blind", False, True)]
+    results = [
+        (trial.judge, trial.failed, trial.passes_unchanged) for trial in trials.run_trials(tmp_path, [removal], 1)
+    ]
+    assert results == [("sees", True, True), ("blind", False, True)]
     assert (tmp_path / "fix.txt").read_text() == "fixed"
 
 

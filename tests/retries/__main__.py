@@ -20,13 +20,13 @@ from stratalog.store import Store
 from stratalog.testing.clock import ManualClock
 from tests.retries.kinds import KINDS, Check, Used
 
-__all__ = ["Found", "main", "run"]
+__all__ = ["Result", "main", "run"]
 
 USES_PER_STORE = 200
 SHOWN_MAX = 10
 
 
-class Found(msgspec.Struct):
+class Result(msgspec.Struct):
     """The numbers of honest retries and hostile uses by kind, and a line for each wrong result."""
 
     honest: Counter[str]
@@ -34,24 +34,24 @@ class Found(msgspec.Struct):
     wrong: list[str]
 
 
-def run(retries: int, seed: int) -> Found:
+def run(retries: int, seed: int) -> Result:
     """Run ``retries`` honest retries and about a third as many hostile uses."""
-    found = Found(Counter(), Counter(), [])
+    result = Result(Counter(), Counter(), [])
     draw = Random(seed)
     names, weights = list(KINDS), [share for _, share in KINDS.values()]
     number = 0
-    while found.honest.total() < retries:
+    while result.honest.total() < retries:
         if number % USES_PER_STORE == 0:
             clock = ManualClock()
             store = _store(clock, draw)
         number += 1
         [name] = draw.choices(names, weights)
         honest, hostile = KINDS[name][0](Used(store, clock, draw, number))
-        for _ in range(min(draw.randrange(1, 6), retries - found.honest.total())):
-            _note(found.honest, found.wrong, f"honest {name}, seed {seed}, use {number}", name, honest)
+        for _ in range(min(draw.randrange(1, 6), retries - result.honest.total())):
+            _note(result.honest, result.wrong, f"honest {name}, seed {seed}, use {number}", name, honest)
             if draw.random() < 0.3:
-                _note(found.hostile, found.wrong, f"hostile {name}, seed {seed}, use {number}", name, hostile)
-    return found
+                _note(result.hostile, result.wrong, f"hostile {name}, seed {seed}, use {number}", name, hostile)
+    return result
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,14 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--retries", type=int, default=10_000, help="the number of honest retries")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    found = run(options.retries, options.seed)
+    result = run(options.retries, options.seed)
     for name in KINDS:
-        print(f"{name:<26} {found.honest[name]:>8,} honest {found.hostile[name]:>8,} hostile")
-    print(
-        f"{found.honest.total():,} honest retries and {found.hostile.total():,} hostile uses, {len(found.wrong)} wrong"
-    )
-    print("\n".join(found.wrong[:SHOWN_MAX]), end="\n" if found.wrong else "")
-    return 1 if found.wrong else 0
+        print(f"{name:<26} {result.honest[name]:>8,} honest {result.hostile[name]:>8,} hostile")
+    honest, hostile = result.honest.total(), result.hostile.total()
+    print(f"{honest:,} honest retries and {hostile:,} hostile uses, {len(result.wrong)} wrong")
+    print("\n".join(result.wrong[:SHOWN_MAX]), end="\n" if result.wrong else "")
+    return 1 if result.wrong else 0
 
 
 def _note(counter: Counter[str], wrong: list[str], where: str, name: str, check: Check) -> None:

@@ -173,8 +173,10 @@ def mutations(used: Used) -> tuple[Check, Check]:
     def honest() -> bool:
         start = draw.randrange(len(sent))
         news = [_mutation(used, len(sent) + 1 + extra) for extra in range(draw.randrange(3))]
-        again = [msgspec.structs.replace(one, args=used.again(one.args)) for one in sent[start:]]
-        statuses = [one.status for one in _push_all(used, used.other().document("acme", used.name), again + news)]
+        again = [msgspec.structs.replace(mutation, args=used.again(mutation.args)) for mutation in sent[start:]]
+        statuses = [
+            mutation.status for mutation in _push_all(used, used.other().document("acme", used.name), again + news)
+        ]
         sent.extend(news)
         known = len(again)
         return set(statuses[:known]) == {"seen"} and not {"seen", "mismatch", "gap"} & set(statuses[known:])
@@ -239,8 +241,8 @@ def merges(used: Used) -> tuple[Check, Check]:
 def redriven(used: Used) -> tuple[Check, Check]:
     """Redrive a dead letter repeatedly. An edit of the letter's arguments makes a separate letter."""
     document = used.store.create("acme", used.name)
-    one = Mutation(client="c", id=1, name="inc", args={"key": "n", "by": 1})
-    reject(document, one, f"{WORKER_REJECTION} after 2 failures", group="g")
+    mutation = Mutation(client="c", id=1, name="inc", args={"key": "n", "by": 1})
+    reject(document, mutation, f"{WORKER_REJECTION} after 2 failures", group="g")
     letter = f"{used.name}/1"
     names = ("acme", used.name, document.log.record.incarnation, "c", 1)
     write_rejection(used.store.environment.index, letter, RejectedMutation(*names, WORKER_REJECTION, 5, 0))
@@ -309,7 +311,7 @@ def _through_a_batch(used: Used, records: Records, body: NewBody, kind: str) -> 
     around = [NewBody(id=f"{used.name}-{draw.random()}", body=b"x") for _ in range(draw.randrange(3))]
     bodies = [*around, msgspec.structs.replace(body, newer_only=kind == "many newer")]
     draw.shuffle(bodies)
-    [stored] = [one for one in records.put_many(bodies) if one.id == used.name]
+    [stored] = [version for version in records.put_many(bodies) if version.id == used.name]
     if stored.error is not None:
         raise stored.error
     return stored.version.version if stored.version else None

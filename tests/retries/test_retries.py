@@ -11,9 +11,9 @@ from tests.retries.kinds import KINDS
 
 
 def test_honest_retries_are_recognised_and_hostile_uses_are_conflicts() -> None:
-    found = run(600, seed=7)
-    assert found.wrong == []
-    assert found.honest.keys() == found.hostile.keys() == KINDS.keys()
+    result = run(600, seed=7)
+    assert result.wrong == []
+    assert result.honest.keys() == result.hostile.keys() == KINDS.keys()
 
 
 @pytest.mark.parametrize("module", [pending_entry, decisions])

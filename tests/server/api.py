@@ -63,7 +63,7 @@ def problem(answer: httpx.Response, *, scope: bool = False) -> tuple[int, str]:
 
     With ``scope``, also assert that the body names the scope of a shared limit.
     """
-    said = answer.json()
-    assert set(said) - {"scope"} == {"code", "message", "limit", "value"}, said
-    assert not scope or "scope" in said, said
-    return answer.status_code, said["code"]
+    body = answer.json()
+    assert set(body) - {"scope"} == {"code", "message", "limit", "value"}, body
+    assert not scope or "scope" in body, body
+    return answer.status_code, body["code"]

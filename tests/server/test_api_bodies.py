@@ -196,8 +196,8 @@ def test_no_body_takes_more_memory_than_was_counted(element: str) -> None:
 @pytest.mark.parametrize("piece_bytes", [1, 2, 3, 7])
 def test_the_counted_size_of_a_json_body_hardly_depends_on_the_piece_size(piece_bytes: int) -> None:
     text = b'{"a\\\\": [1, "\\"[{", {"b": "\\\\\\\\\\"]"}], "c": [[[]]]}'
-    whole, pieces = json_size(text), json_size(text, piece_bytes)
-    assert abs(whole.decoded_bytes - pieces.decoded_bytes) <= 44 * len(text) / piece_bytes / 2
+    at_once, pieces = json_size(text), json_size(text, piece_bytes)
+    assert abs(at_once.decoded_bytes - pieces.decoded_bytes) <= 44 * len(text) / piece_bytes / 2
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 2, 3, 5, 7])

@@ -180,12 +180,12 @@ def test_query_3_returns_an_item_at_any_version(budget: Client) -> None:
 
 def test_query_4_lists_versions_with_their_mutations_and_states(budget: Client) -> None:
     page = budget.get(f"{BUDGET}/versions?states=true").json()
-    assert [one["version"]["version"] for one in page["versions"]] == [1, 2, 3]
-    assert [one["state"].get("cells/C2") for one in page["versions"]] == [100, 105, 105]
+    assert [row["version"]["version"] for row in page["versions"]] == [1, 2, 3]
+    assert [row["state"].get("cells/C2") for row in page["versions"]] == [100, 105, 105]
     assert "needs numbers" in page["versions"][2]["version"]["mutations"][0]["reason"]
     first = budget.get(f"{BUDGET}/versions?limit=2").json()
     assert (first["next"], first["versions"][0]["state"]) == (2, None)
-    assert [one["version"]["version"] for one in budget.get(f"{BUDGET}/versions?after=2").json()["versions"]] == [3]
+    assert [row["version"]["version"] for row in budget.get(f"{BUDGET}/versions?after=2").json()["versions"]] == [3]
 
 
 def test_query_5_returns_the_version_that_applied_a_mutation(budget: Client) -> None:
@@ -200,7 +200,7 @@ def test_query_6_returns_the_number_of_a_client_s_latest_mutation(budget: Client
 
 def test_the_newest_version_at_a_time_is_found(budget: Client) -> None:
     versions = budget.get(f"{BUDGET}/versions").json()["versions"]
-    created = {one["version"]["version"]: one["version"]["created_ms"] for one in versions}
+    created = {row["version"]["version"]: row["version"]["created_ms"] for row in versions}
     for time_ms in (created[1] - 1, *created.values()):
         newest = max([version for version, at in created.items() if at <= time_ms], default=0)
         assert budget.get(f"{BUDGET}/version?time_ms={time_ms}").json() == {"version": newest}
@@ -209,8 +209,8 @@ def test_the_newest_version_at_a_time_is_found(budget: Client) -> None:
 
 
 def test_two_versions_are_compared(budget: Client) -> None:
-    found = budget.get(f"{BUDGET}/diff?source=1&target=2").json()
-    assert [(one["key"], one["before"], one["after"]) for one in found["differences"]] == [
+    page = budget.get(f"{BUDGET}/diff?source=1&target=2").json()
+    assert [(difference["key"], difference["before"], difference["after"]) for difference in page["differences"]] == [
         ("cells/C2", 100, 105),
         ("title", None, "Budget"),
     ]
@@ -218,8 +218,11 @@ def test_two_versions_are_compared(budget: Client) -> None:
 
 
 def test_the_changes_of_one_key_come_newest_first(budget: Client) -> None:
-    found = budget.get(f"{BUDGET}/history?key=cells/C2").json()["changes"]
-    assert [(one["version"], one["value"], one["author"]) for one in found] == [(2, 105, "ada"), (1, 100, "ada")]
+    changes = budget.get(f"{BUDGET}/history?key=cells/C2").json()["changes"]
+    assert [(change["version"], change["value"], change["author"]) for change in changes] == [
+        (2, 105, "ada"),
+        (1, 100, "ada"),
+    ]
 
 
 def test_equal_content_has_an_equal_digest(budget: Client) -> None:
@@ -239,7 +242,9 @@ def test_a_fork_is_replayed_and_merged(budget: Client) -> None:
     copy = "/v1/organisations/acme/documents/copy"
     push(budget, mutation("eve", 1, key="cells/D4", value=1), path=copy)
     report = budget.post(f"{copy}/replay", json={"document": "budget"}).json()["mutations"]
-    assert [(one["client"], one["same"], one["merged_in"]) for one in report] == [("eve", True, None)]
+    assert [(replayed["client"], replayed["same"], replayed["merged_in"]) for replayed in report] == [
+        ("eve", True, None)
+    ]
     merged = budget.post(f"{copy}/merge", json={"document": "budget"}).json()["mutations"]
     assert merged[0]["merged_in"] == 4
     assert budget.get(f"{BUDGET}/item?key=cells/D4").json()["value"] == 1

@@ -233,11 +233,11 @@ def test_a_join_that_read_the_old_document_ends_no_listener_of_the_new_document(
         read = hub_module._log_and_version
 
         def late(*given: Any) -> Any:
-            found = read(*given)
+            result = read(*given)
             if not looked.is_set():
                 looked.set()
                 assert made_again.wait(STORY_SECONDS_MAX)
-            return found
+            return result
 
         monkeypatch.setattr(hub_module, "_log_and_version", late)
         early = asyncio.create_task(hub.join("acme", "budget"))

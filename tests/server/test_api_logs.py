@@ -46,19 +46,19 @@ def test_a_repeated_append_with_a_write_id_returns_the_first_entry(sheet: Client
 def test_the_newest_version_of_a_log_at_a_time_is_found(sheet: Client) -> None:
     first = append(sheet, "set").json()["created_ms"]
     last = append(sheet, "set").json()["created_ms"]
-    found = [sheet.get(f"{SHEET}/version?time_ms={time_ms}").json()["version"] for time_ms in (first - 1, last)]
-    assert found == [0, 2]
+    versions = [sheet.get(f"{SHEET}/version?time_ms={time_ms}").json()["version"] for time_ms in (first - 1, last)]
+    assert versions == [0, 2]
 
 
 def test_an_application_stores_and_reads_snapshots_of_a_log(sheet: Client) -> None:
     append(sheet, "set")
     append(sheet, "set")
     assert problem(sheet.get(f"{SHEET}/snapshot")) == (404, "not-found")
-    kept = sheet.put(f"{SHEET}/snapshot?version=1", json={"body": {"cells": [1]}})
-    assert kept.json()["version"] == 1
-    found = sheet.get(f"{SHEET}/snapshot").json()
-    assert (found["version"], found["body"]) == (1, {"cells": [1]})
-    assert [one["version"] for one in sheet.get(f"{SHEET}/snapshots").json()["snapshots"]] == [1]
+    stored = sheet.put(f"{SHEET}/snapshot?version=1", json={"body": {"cells": [1]}})
+    assert stored.json()["version"] == 1
+    read = sheet.get(f"{SHEET}/snapshot").json()
+    assert (read["version"], read["body"]) == (1, {"cells": [1]})
+    assert [snapshot["version"] for snapshot in sheet.get(f"{SHEET}/snapshots").json()["snapshots"]] == [1]
     assert problem(sheet.put(f"{SHEET}/snapshot?version=9", json={"body": 1})) == (404, "not-found")
     assert problem(sheet.put(f"{SHEET}/snapshot?version=1", json={"body": "x" * 300_000})) == (422, "limit-exceeded")
 

@@ -41,9 +41,9 @@ def test_an_existing_folder_and_an_invalid_module_name_are_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
-    for name, said in (
+    for name, reason in (
         ("there", "already exists"),
         ("my-app", "not the name of a Python module"),
         ("class", "not the name"),
     ):
-        assert said in new(name, code=2)
+        assert reason in new(name, code=2)

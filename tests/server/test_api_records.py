@@ -21,7 +21,7 @@ def test_a_put_of_a_new_body_makes_a_version_and_an_equal_body_makes_none(client
     first = client.put(REPORT, content=b"one", headers={"Stratalog-Metadata": '{"kind": "draft"}'}).json()
     again = client.put(REPORT, content=b"one").json()
     second = client.put(REPORT, content=b"two").json()
-    assert [one["version"] for one in (first, again, second)] == [1, 1, 2]
+    assert [answer["version"] for answer in (first, again, second)] == [1, 1, 2]
     assert (first["metadata"], first["digest"]) == ({"kind": "draft"}, sha256(b"one").hexdigest())
     assert client.get(REPORT).content == b"two"
     assert client.get(f"{REPORT}?version=1").content == b"one"
@@ -55,8 +55,8 @@ def test_a_large_body_is_read_back_in_full_and_in_ranges(client: Client) -> None
         assert (part.status_code, part.content) == (206, LARGE[start:end])
         assert part.headers["content-range"] == f"bytes {start}-{end - 1}/9000000"
     assert problem(client.get(REPORT, headers={"Range": "bytes=9000000-"})) == (416, "range-not-satisfiable")
-    for whole in ("bytes=0-1,5-6", "lines=1-2", "bytes=5-1", "bytes=-"):
-        assert client.get(REPORT, headers={"Range": whole}).status_code == 200
+    for ignored in ("bytes=0-1,5-6", "lines=1-2", "bytes=5-1", "bytes=-"):
+        assert client.get(REPORT, headers={"Range": ignored}).status_code == 200
 
 
 @pytest.mark.parametrize("name", ["If-Match", "If-None-Match", "If-Unmodified-Since", "Content-Range"])
@@ -94,8 +94,12 @@ def test_a_record_is_deleted_and_undeleted(client: Client) -> None:
     assert client.delete(REPORT).status_code == 204
     assert problem(client.get(REPORT)) == (404, "not-found")
     assert client.post(f"{REPORT}/undelete").json()["version"] == 3
-    found = client.get(f"{REPORT}/versions").json()
-    assert [(one["version"], one["deleted"]) for one in found["versions"]] == [(3, False), (2, True), (1, False)]
+    page = client.get(f"{REPORT}/versions").json()
+    assert [(version["version"], version["deleted"]) for version in page["versions"]] == [
+        (3, False),
+        (2, True),
+        (1, False),
+    ]
     assert client.get(f"{REPORT}/versions?limit=2").json()["more"] is True
 
 
@@ -104,12 +108,12 @@ def test_records_are_listed_by_pages(client: Client) -> None:
         client.put(f"/v1/organisations/acme/records/{name}", content=b"x")
     first = client.get("/v1/organisations/acme/records?limit=2").json()
     rest = client.get(f"/v1/organisations/acme/records?after={first['next']}").json()
-    assert [one["id"] for page in (first, rest) for one in page["records"]] == ["a", "b", "c"]
+    assert [record["id"] for page in (first, rest) for record in page["records"]] == ["a", "b", "c"]
 
 
 def test_metadata_must_be_an_object(client: Client) -> None:
-    for said in ("[1]", "{"):
-        assert problem(client.put(REPORT, content=b"x", headers={"Stratalog-Metadata": said})) == (400, "invalid")
+    for header in ("[1]", "{"):
+        assert problem(client.put(REPORT, content=b"x", headers={"Stratalog-Metadata": header})) == (400, "invalid")
 
 
 def test_metadata_is_read_as_utf_8(client: Client) -> None:
@@ -128,9 +132,9 @@ def test_a_large_value_is_served_under_its_hash_as_immutable(client: Client) -> 
     client.put(BUDGET)
     push(client, mutation("ada", 1, key="pages/1", value="x" * 5000))
     digest = client.get(f"{BUDGET}/items").json()["items"][0]["blob"]
-    found = client.get(f"{BUDGET}/blobs/{digest}?collection=pages")
-    assert sha256(found.content).hexdigest() == digest
-    assert (found.headers["etag"], "immutable" in found.headers["cache-control"]) == (f'"{digest}"', True)
+    served = client.get(f"{BUDGET}/blobs/{digest}?collection=pages")
+    assert sha256(served.content).hexdigest() == digest
+    assert (served.headers["etag"], "immutable" in served.headers["cache-control"]) == (f'"{digest}"', True)
     assert client.get(f"{BUDGET}/blobs/{digest}?collection=pages", headers={"Range": "bytes=0-3"}).status_code == 206
     assert problem(client.get(f"{BUDGET}/blobs/{digest}?collection=other")) == (404, "not-found")
 

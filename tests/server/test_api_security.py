@@ -88,7 +88,7 @@ def test_a_client_is_bound_to_the_principal_that_used_it_first(guarded: Client) 
     push(guarded, mutation("c1", 1, key="k", value=1), group="g1", **ADA)
     stolen = push(guarded, mutation("c1", 2, key="k", value=2), group="g1", **BOB)
     joined = push(guarded, mutation("c2", 1, key="k", value=3), group="g1", **BOB)
-    assert [one["status"] for one in stolen + joined] == ["wrong-group", "wrong-group"]
+    assert [outcome["status"] for outcome in stolen + joined] == ["wrong-group", "wrong-group"]
     assert problem(guarded.post(f"{BUDGET}/pull", json={"group": "g1"}, headers=BOB)) == (403, "forbidden")
 
 
@@ -224,18 +224,18 @@ def web_tokens(**options: Any) -> WebTokens:
 
 
 def test_a_valid_web_token_authenticates_its_subject() -> None:
-    found = web_tokens()(token(read_only=True))
-    assert found is not None
-    assert (found.id, found.name, found.read_only) == ("u-ada", "Ada", True)
+    principal = web_tokens()(token(read_only=True))
+    assert principal is not None
+    assert (principal.id, principal.name, principal.read_only) == ("u-ada", "Ada", True)
 
 
 def test_a_principal_expires_when_its_token_is_no_longer_accepted() -> None:
     """The token has expired, but today is still within the long leeway. So the principal must not have expired yet."""
     expired_s, leeway_seconds = 1_000_000_000, 3_000_000_000
-    found = web_tokens(leeway_seconds=leeway_seconds)(token(exp=expired_s))
-    assert found is not None
-    assert not is_expired(found, (expired_s + leeway_seconds) * 1000 - 1)
-    assert is_expired(found, (expired_s + leeway_seconds) * 1000)
+    principal = web_tokens(leeway_seconds=leeway_seconds)(token(exp=expired_s))
+    assert principal is not None
+    assert not is_expired(principal, (expired_s + leeway_seconds) * 1000 - 1)
+    assert is_expired(principal, (expired_s + leeway_seconds) * 1000)
     endless = web_tokens(principal=lambda claims: Principal(id="u-ada"))(token())
     assert endless == Principal(id="u-ada")
 
@@ -279,24 +279,24 @@ def test_a_plain_http_address_for_keys_on_another_machine_is_refused() -> None:
 
 
 def test_a_token_with_a_known_key_does_not_wait_for_a_fetch_of_keys() -> None:
-    found: list[Principal | None] = []
+    principals: list[Principal | None] = []
     in_time: list[int] = []
 
     def fetch() -> Mapping[str, Any]:
-        if found:
-            reader = Thread(target=lambda: found.append(tokens(token())), daemon=True)
+        if principals:
+            reader = Thread(target=lambda: principals.append(tokens(token())), daemon=True)
             reader.start()
             reader.join(STORY_SECONDS_MAX)
-            in_time.append(len(found))
+            in_time.append(len(principals))
         return key_set()
 
     clock = ManualClock()
     tokens = web_tokens(keys=fetch, clock=clock)
-    found.append(tokens(token()))
+    principals.append(tokens(token()))
     clock.sleep(61)
     assert tokens(token(kid="unknown")) is None
     assert in_time == [2]
-    assert found == [tokens(token())] * 2
+    assert principals == [tokens(token())] * 2
 
 
 class Issuer(BaseHTTPRequestHandler):

@@ -80,7 +80,7 @@ def test_a_server_uses_the_mutators_and_tokens_of_its_application(tmp_path: Path
             "mutations": [mutation("ada", 1, "shout", text="hey"), mutation("ada", 2, "shout", text="")],
         }
         outcomes: Any = client.post(f"{BUDGET}/push", json=body).json()["outcomes"]
-        assert [(one["status"], one["reason"]) for one in outcomes] == [
+        assert [(outcome["status"], outcome["reason"]) for outcome in outcomes] == [
             ("applied", None),
             ("rejected", "nothing to shout"),
         ]
@@ -110,8 +110,10 @@ def test_a_server_with_the_queued_option_applies_no_push_itself(tmp_path: Path) 
 def test_a_port_in_use_is_reported_in_a_single_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        said = run("--port", port, code=2)
-    assert said == f"error: cannot listen on 127.0.0.1 port {port}: {os.strerror(98)}; --port 0 takes any free port\n"
+        message = run("--port", port, code=2)
+    assert (
+        message == f"error: cannot listen on 127.0.0.1 port {port}: {os.strerror(98)}; --port 0 takes any free port\n"
+    )
 
 
 def test_accepted_connections_have_tcp_nodelay() -> None:
@@ -129,12 +131,12 @@ def test_a_non_local_host_requires_an_application_with_authentication() -> None:
 def test_an_invalid_application_argument_is_reported_with_the_reason(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "another_app.py").write_text(APPLICATION)
     monkeypatch.chdir(tmp_path)
-    for text, said in {
+    for text, reason in {
         "app": "MODULE:NAME",
         "nowhere:app": "No module named 'nowhere'",
         "another_app:broken": "is not a stratalog.server.Application",
     }.items():
-        assert said in run(text, code=2)
+        assert reason in run(text, code=2)
 
 
 def test_without_the_server_s_libraries_serve_names_the_extra_to_install(monkeypatch: Any) -> None:

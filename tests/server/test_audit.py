@@ -60,8 +60,8 @@ def test_each_answer_is_a_line_of_the_access_log(tmp_path: Path) -> None:
         client.get(f"{BUDGET}?secret=1", headers=ADA)
         client.get("/health")
     lines = read(tmp_path / "access")
-    told = [(line["method"], line["path"], line["principal"], line["status"]) for line in lines]
-    assert told == [("PUT", BUDGET, "u-ada", 201), ("GET", BUDGET, "u-ada", 400), ("GET", "/health", "", 200)]
+    logged = [(line["method"], line["path"], line["principal"], line["status"]) for line in lines]
+    assert logged == [("PUT", BUDGET, "u-ada", 201), ("GET", BUDGET, "u-ada", 400), ("GET", "/health", "", 200)]
     assert {line["event"] for line in lines} == {"request"}
 
 
@@ -71,8 +71,8 @@ def test_a_request_with_ambiguous_framing_and_a_preflight_are_logged_and_counted
         client.put(BUDGET, content=b"{}", headers={"Transfer-Encoding": "chunked", "Content-Length": "2", **ADA})
         client.options(BUDGET, headers=page)
         text = client.get("/metrics", headers=ADA).text
-    told = [(line["method"], line["path"], line["status"]) for line in read(tmp_path / "access")]
-    assert told[:2] == [("PUT", BUDGET, 400), ("OPTIONS", BUDGET, 204)]
+    logged = [(line["method"], line["path"], line["status"]) for line in read(tmp_path / "access")]
+    assert logged[:2] == [("PUT", BUDGET, 400), ("OPTIONS", BUDGET, 204)]
     [refused] = [line for line in read(tmp_path / "security") if line["event"] != "signed-in"]
     assert (refused["event"], refused["path"], refused["status"]) == ("framing-refused", BUDGET, 400)
     assert 'method="PUT",path="other",status="400"} 1.0' in text
@@ -91,8 +91,8 @@ def test_the_security_log_records_sign_ins_and_refusals(tmp_path: Path) -> None:
             socket.send_json({"type": "hello", "token": "guess"})
             with pytest.raises(WebSocketDisconnect):
                 socket.receive_json()
-    told = [(line["event"], line["principal"]) for line in read(tmp_path / "security")]
-    assert told == [
+    logged = [(line["event"], line["principal"]) for line in read(tmp_path / "security")]
+    assert logged == [
         ("signed-in", "u-ada"),
         ("signed-in", "u-bob"),
         ("forbidden", "u-bob"),
@@ -149,9 +149,9 @@ def test_a_caller_s_log_lines_are_limited_and_displace_no_line_of_another_caller
     log.write(("address", "10.0.0.2"), line(-1))
     log.close()
     lines = read(tmp_path / "log")
-    assert len([one for one in lines if one["event"] == "forbidden"]) == 101
+    assert len([logged for logged in lines if logged["event"] == "forbidden"]) == 101
     assert lines[-1]["time_ms"] == -1 or lines[-2]["time_ms"] == -1
-    assert sum(one["count"] for one in lines if one["event"] == "omitted") == log.omitted == 4900
+    assert sum(logged["count"] for logged in lines if logged["event"] == "omitted") == log.omitted == 4900
 
 
 def test_the_log_lines_of_all_callers_together_are_limited(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_the_log_lines_of_all_callers_together_are_limited(tmp_path: Path) -> No
     for number in range(5000):
         log.write(("address", f"10.0.{number // 250}.{number % 250}"), line(number))
     log.close()
-    assert len([one for one in read(tmp_path / "log") if one["event"] == "forbidden"]) == 100
+    assert len([logged for logged in read(tmp_path / "log") if logged["event"] == "forbidden"]) == 100
 
 
 def test_a_log_is_appended_to_and_is_created_again_after_a_rename(tmp_path: Path) -> None:
@@ -168,13 +168,13 @@ def test_a_log_is_appended_to_and_is_created_again_after_a_rename(tmp_path: Path
         log = LineLog(str(path), ManualClock(), 100)
         log.write(EVE, line(number))
         log.close()
-    assert [one["time_ms"] for one in read(path)] == [0, 1]
+    assert [logged["time_ms"] for logged in read(path)] == [0, 1]
     assert path.stat().st_mode & 0o077 == 0
     log = LineLog(str(path), ManualClock(), 100)
     path.rename(tmp_path / "log.1")
     log.write(EVE, line(2))
     log.close()
-    assert [one["time_ms"] for one in read(path)] == [2]
+    assert [logged["time_ms"] for logged in read(path)] == [2]
     assert path.stat().st_mode & 0o077 == 0
 
 
@@ -188,7 +188,7 @@ def test_a_log_is_written_again_after_its_folder_was_moved_and_recreated(tmp_pat
     folder.mkdir()
     log.write(EVE, line(1))
     log.close()
-    assert [one["event"] for one in read(folder / "log")] == ["omitted", "forbidden"]
+    assert [logged["event"] for logged in read(folder / "log")] == ["omitted", "forbidden"]
 
 
 def test_a_line_that_a_full_disk_refuses_is_counted() -> None:
@@ -250,7 +250,7 @@ def test_a_line_cut_by_a_full_disk_is_counted_and_the_next_line_is_complete(
     first, cut, *others = (tmp_path / "log").read_bytes().splitlines()
     assert len(cut) == 10
     assert json.loads(first)["time_ms"] == 0
-    assert [json.loads(one)["event"] for one in others] == ["omitted", "forbidden"]
+    assert [json.loads(text)["event"] for text in others] == ["omitted", "forbidden"]
 
 
 def test_lines_left_out_are_a_metric(tmp_path: Path) -> None:

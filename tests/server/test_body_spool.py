@@ -267,7 +267,9 @@ def test_a_streamed_patch_reads_values_only_as_they_are_sent(spool: BodySpool, m
         assert len(loads) == 39
 
 
-@pytest.mark.parametrize("error", [Unavailable("simulated"), Corrupt("simulated", key="k")], ids=lambda one: one.code)
+@pytest.mark.parametrize(
+    "error", [Unavailable("simulated"), Corrupt("simulated", key="k")], ids=lambda error_case: error_case.code
+)
 def test_a_store_error_truncates_a_streamed_patch_and_releases_its_budgets(error: StratalogError) -> None:
     """The server has sent the first piece, so the response cannot have the error's status.
 

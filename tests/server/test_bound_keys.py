@@ -44,9 +44,9 @@ def test_a_client_name_that_resembles_a_reserved_name_is_allowed() -> None:
 
 def test_replicaches_push_may_not_use_a_reserved_client() -> None:
     document = World().create()
-    one = {"clientID": RESERVED[0], "id": 1, "name": "inc", "args": {"key": "n"}}
+    mutation = {"clientID": RESERVED[0], "id": 1, "name": "inc", "args": {"key": "n"}}
     with pytest.raises(ReservedName):
-        push_replicache(document, {"pushVersion": 1, "clientGroupID": "g", "mutations": [one]})
+        push_replicache(document, {"pushVersion": 1, "clientGroupID": "g", "mutations": [mutation]})
     assert document.version == 0
 
 
@@ -141,7 +141,7 @@ def test_a_push_cannot_use_the_client_of_a_merge(budget: Client) -> None:
         body = {"group": "zz", "mutations": [mutation(client, 1, key="junk", value=1)]}
         assert problem(budget.post(f"{BUDGET}/push", json=body)) == (400, "reserved-name")
     report = budget.post(f"{COPY}/merge", json={"document": "budget"}).json()["mutations"]
-    assert [one["merged_in"] for one in report] == [4, 4, 4]
+    assert [merged["merged_in"] for merged in report] == [4, 4, 4]
     assert budget.get(f"{BUDGET}/item?key=n/3").json()["value"] == 3
 
 

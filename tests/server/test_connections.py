@@ -122,7 +122,7 @@ class Caller:
 
 
 def tell(story: Story, app: Any = None, room_bytes: int = 1 << 30) -> None:
-    async def told() -> None:
+    async def tell_handler() -> None:
         caller = Caller(app or answering(b"answer"), room_bytes)
         try:
             await story(caller)
@@ -131,7 +131,7 @@ def tell(story: Story, app: Any = None, room_bytes: int = 1 << 30) -> None:
             caller.transport.abort()
             await asyncio.sleep(0.001)
 
-    run_jumping(told())
+    run_jumping(tell_handler())
 
 
 def answering(body: bytes, asked: list[str] | None = None) -> Any:

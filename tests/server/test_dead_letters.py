@@ -218,8 +218,8 @@ def test_a_client_pushes_the_rest_again_after_its_message_was_moved_aside() -> N
 def test_a_redrive_of_a_message_uses_its_original_mutation_numbers() -> None:
     path = broken()
     (letter,) = letters(path)
-    assert [(one.client, one.status) for one in redrive(path.store, letter.id)] == [("ada", "applied")] * 2
-    assert [one.status for one in redrive(path.store, letter.id)] == ["seen", "seen"]
+    assert [(outcome.client, outcome.status) for outcome in redrive(path.store, letter.id)] == [("ada", "applied")] * 2
+    assert [outcome.status for outcome in redrive(path.store, letter.id)] == ["seen", "seen"]
     assert path.document.get("n") == 2
 
 
@@ -277,7 +277,7 @@ def test_edited_arguments_make_a_separate_letter() -> None:
     path = with_arguments()
     (letter,) = letters(path)
     edited = edit_letter(path.store, letter.id, {"by": 10.0})
-    assert [(one.id, one.edited) for one in letters(path)] == [(letter.id, False), (edited, True)]
+    assert [(listed.id, listed.edited) for listed in letters(path)] == [(letter.id, False), (edited, True)]
     assert [redrive(path.store, id)[0].status for id in (edited, edited, letter.id)] == ["applied", "seen", "applied"]
     assert path.document.get("n") == 11
     assert path.document.last_mutation(f"redrive/{edited}") == 1
@@ -301,7 +301,9 @@ def test_a_damaged_letter_affects_no_other_letter() -> None:
     assert edit_letter(path.store, edited, {"by": 2}) == edited
     results = dict(redrive_all(path.store))
     assert isinstance(results.pop(first), Corrupt)
-    statuses = {id: one.status for id, outcomes in results.items() if isinstance(outcomes, list) for one in outcomes}
+    statuses = {
+        id: outcome.status for id, outcomes in results.items() if isinstance(outcomes, list) for outcome in outcomes
+    }
     assert statuses == {second: "seen", edited: "applied"}
 
 
@@ -353,7 +355,7 @@ def test_equal_edits_share_a_letter_and_undoing_an_edit_returns_the_original_let
     assert edit_letter(path.store, letter.id, {"by": 10.0}) == edited
     assert edit_letter(path.store, edited, {"by": 10}) == edited
     assert edit_letter(path.store, edited, {"by": 1}) == letter.id
-    assert [one.redriven_ms > 0 for one in letters(path)] == [False, True]
+    assert [listed.redriven_ms > 0 for listed in letters(path)] == [False, True]
 
 
 def test_the_arguments_of_a_message_moved_aside_cannot_be_edited() -> None:

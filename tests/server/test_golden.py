@@ -66,7 +66,11 @@ def test_the_server_still_gives_the_golden_answers() -> None:
 
 @pytest.mark.parametrize(("to", "shape"), [("push", Pushed), ("pull", Pulled)])
 def test_a_golden_answer_is_still_decoded(to: str, shape: type[Any]) -> None:
-    answers = [one["answer"] for one in GOLDEN["exchange"] if one["to"] == to and "error" not in one["answer"]]
+    answers = [
+        exchange["answer"]
+        for exchange in GOLDEN["exchange"]
+        if exchange["to"] == to and "error" not in exchange["answer"]
+    ]
     assert answers
     for answer in answers:
         assert plain(msgspec.convert(from_plain(answer), shape)) == answer
@@ -74,6 +78,6 @@ def test_a_golden_answer_is_still_decoded(to: str, shape: type[Any]) -> None:
 
 def test_the_golden_exchange_contains_each_status_and_patch_operation() -> None:
     text = json.dumps(GOLDEN)
-    told = ["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
-    said = ["put", "del", "clear", "ClientStateNotFound", "VersionNotSupported", "forbidden", "$bytes", "$$x"]
-    assert [word for word in told + said if f'"{word}"' not in text] == []
+    statuses = ["applied", "rejected", "seen", "gap", "mismatch", "unknown-client", "wrong-group", "collected"]
+    words = ["put", "del", "clear", "ClientStateNotFound", "VersionNotSupported", "forbidden", "$bytes", "$$x"]
+    assert [word for word in statuses + words if f'"{word}"' not in text] == []

@@ -126,7 +126,7 @@ Story = Callable[[Process, Process], Awaitable[None]]
 def tell(story: Story, *, receiving: bool = True) -> None:
     """Run a story of two processes. With ``receiving``, the second process takes offers."""
 
-    async def told() -> None:
+    async def tell_handler() -> None:
         boxes = open_mailboxes(2)
         with ExitStack() as entered:
             for each in (*boxes[0].sending, *(box.receiving for box in boxes)):
@@ -142,7 +142,7 @@ def tell(story: Story, *, receiving: bool = True) -> None:
             await asyncio.sleep(0.001)
             assert [process.connections.budget.used for process in (first, second)] == [0, 0]
 
-    run_jumping(told())
+    run_jumping(tell_handler())
 
 
 @pytest.mark.parametrize(

@@ -323,7 +323,9 @@ def test_a_python_client_reports_lost_mutations_and_applies_pending_mutations_on
         pending = client.mutate("inc", {"key": "m"})
         client.sync()
         assert (gone.status, pending.status) == ("lost", "applied")
-        assert [(one.name, one.args, one.status) for one in client.failures()] == [("inc", {"key": "n"}, "lost")]
+        assert [(failure.name, failure.args, failure.status) for failure in client.failures()] == [
+            ("inc", {"key": "n"}, "lost")
+        ]
         assert dict(client.scan()) == dict(document.scan()) == {"kept": 1, "m": 1}
         client.sync()
         assert len(client.failures()) == 1
@@ -338,12 +340,12 @@ def test_a_client_that_moves_between_two_copies_agrees_with_each_copy() -> None:
         client.sync()
         other.blobs = world.blobs
         copied = restored(other, backup(world))
-        places = {"one": document, "other": copied}
+        copies = {"one": document, "other": copied}
         for name in ("one", "other", "one", "other"):
-            transport.servers = (places[name],)
+            transport.servers = (copies[name],)
             client.mutate("append", {"key": f"only/{name}", "item": 1})
             client.sync()
-            assert dict(client.scan()) == dict(places[name].scan())
+            assert dict(client.scan()) == dict(copies[name].scan())
         assert dict(document.scan())["only/one"] == dict(copied.scan())["only/other"] == [1, 1]
         assert {failure.status for failure in client.failures()} == {"lost"}
 

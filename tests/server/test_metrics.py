@@ -79,7 +79,7 @@ def paths_of(shown: set[str]) -> set[str]:
 def routes_of(shown: set[str]) -> set[tuple[str, str]]:
     """Return the methods and paths of series."""
     labels = [{name: line.partition(f'{name}="')[2].partition('"')[0] for name in ("method", "path")} for line in shown]
-    return {(one["method"], one["path"]) for one in labels}
+    return {(label["method"], label["path"]) for label in labels}
 
 
 def test_each_handler_with_many_paths_has_a_metric_path(client: Client) -> None:

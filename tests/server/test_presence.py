@@ -45,8 +45,8 @@ def test_an_up_to_date_listener_gets_the_changes_and_other_listeners_get_all_sta
     known.read()
     presence.show("b", ANONYMOUS, 2)
     presence.broadcast([new, old, known], 0)
-    whole = Here({"a": 1, "b": 2}, {"a": PresentPrincipal("u-ada", "Ada")})
-    assert (new.read(), old.read(), known.read()) == (whole, whole, HereChanged({"b": 2}))
+    complete = Here({"a": 1, "b": 2}, {"a": PresentPrincipal("u-ada", "Ada")})
+    assert (new.read(), old.read(), known.read()) == (complete, complete, HereChanged({"b": 2}))
     presence.show("a", ADA, None)
     presence.broadcast([new, old, known], 0)
     assert (new.read(), old.read(), known.read()) == (
@@ -109,9 +109,9 @@ def test_the_number_of_shown_connections_of_a_principal_is_limited() -> None:
     assert presence.show("a0", ADA, None)
     assert presence.show("a199", ADA, 2)
     presence.broadcast([listener], 0)
-    whole = listener.read()
-    assert isinstance(whole, Here)
-    assert len(whole.present) == PRESENCE_PER_PRINCIPAL_MAX + 1
+    complete = listener.read()
+    assert isinstance(complete, Here)
+    assert len(complete.present) == PRESENCE_PER_PRINCIPAL_MAX + 1
 
 
 def test_the_number_of_shown_connections_of_a_document_is_limited() -> None:
@@ -120,9 +120,9 @@ def test_the_number_of_shown_connections_of_a_document_is_limited() -> None:
     shown = [presence.show(principal.id, principal, 1) for principal in everybody]
     assert shown == [True] * PRESENCE_CONNECTIONS_MAX + [False]
     presence.broadcast([listener], 0)
-    whole = listener.read()
-    assert isinstance(whole, Here)
-    assert len(whole.present) == PRESENCE_CONNECTIONS_MAX
+    complete = listener.read()
+    assert isinstance(complete, Here)
+    assert len(complete.present) == PRESENCE_CONNECTIONS_MAX
     assert presence.show("u-0", everybody[0], None)
     assert presence.show("u-late", everybody[-1], 1)
 

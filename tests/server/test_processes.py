@@ -46,9 +46,9 @@ SLOW_POLLS = ("--settings", '{"server": {"live_poll_seconds": 600}}')
 class Server:
     """A server of two processes."""
 
-    def __init__(self, told: dict[str, Any], supervisor: ChildProcess, entered: ExitStack) -> None:
-        self.url: str = told["url"]
-        self.processes: list[int] = told["processes"]
+    def __init__(self, described: dict[str, Any], supervisor: ChildProcess, entered: ExitStack) -> None:
+        self.url: str = described["url"]
+        self.processes: list[int] = described["processes"]
         self.supervisor = supervisor
         self._entered = entered
 

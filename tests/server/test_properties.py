@@ -77,9 +77,9 @@ class Model:
         group = GROUPS[step.client]
         if group in self.collected:
             return
-        for one in step.mutations:
+        for mutation in step.mutations:
             number = self.numbers[step.client] = self.numbers.get(step.client, 0) + 1
-            numbered = msgspec.structs.replace(one, client=step.client, id=number)
+            numbered = msgspec.structs.replace(mutation, client=step.client, id=number)
             (outcome,) = Follower(group).push(self.document, numbered).outcomes
             assert outcome.status in ("applied", "rejected")
             if outcome.reason is not None:
@@ -186,12 +186,12 @@ def test_any_chain_of_cookies_leads_to_the_same_state(rounds: list[tuple[Pushed,
     for pushed, pulled in rounds:
         for step in (pushed, *pulled):
             model.run(step)
-    whole = Follower("browser")
-    whole.pull(model.document)
+    complete = Follower("browser")
+    complete.pull(model.document)
     for follower in model.followers:
         follower.pull(model.document)
-        assert follower.content == whole.content
+        assert follower.content == complete.content
         assert follower.cookie is not None
-        assert whole.cookie is not None
+        assert complete.cookie is not None
         # The cookies differ in the group and in the numbers of the group's clients.
-        assert (follower.cookie.order, follower.cookie.hash) == (whole.cookie.order, whole.cookie.hash)
+        assert (follower.cookie.order, follower.cookie.hash) == (complete.cookie.order, complete.cookie.hash)

@@ -44,13 +44,13 @@ def cookie_of(document: Document, order: int, version: int, group: str = "g", **
     return Cookie(order, document.origin, version, hash, group, last)
 
 
-def push_one(document: Document, *mutations: Mutation, group: str = "g", owner: str = "") -> None:
+def push_mutation(document: Document, *mutations: Mutation, group: str = "g", owner: str = "") -> None:
     push(document, Push(group, list(mutations)), owner)
 
 
 def test_the_first_pull_brings_everything() -> None:
     document = World().create()
-    push_one(document, put("name", "Plan", id=1), put("c/a", large(), id=2))
+    push_mutation(document, put("name", "Plan", id=1), put("c/a", large(), id=2))
     answer = pulled(document)
     assert answer == Pulled(
         cookie_of(document, 1, 1, ada=2), {"ada": 2}, [Clear(), PutKey("c/a", large()), PutKey("name", "Plan")], []
@@ -64,25 +64,25 @@ def test_the_first_pull_of_an_empty_document_returns_only_a_clear() -> None:
 
 def test_a_pull_without_new_versions_returns_the_same_cookie_and_no_patch() -> None:
     document = World().create()
-    push_one(document, inc(id=1))
+    push_mutation(document, inc(id=1))
     cookie = pulled(document).cookie
     assert pulled(document, cookie) == Pulled(cookie, {}, [])
 
 
 def test_a_patch_holds_the_values_at_the_head() -> None:
     document = World().create()
-    push_one(document, put("a", 1, id=1), put("b", 1, id=2))
+    push_mutation(document, put("a", 1, id=1), put("b", 1, id=2))
     cookie = pulled(document).cookie
-    push_one(document, put("a", 2, id=3))
-    push_one(document, put("a", 3, id=4), delete("b", id=5), put("c", 1, id=6))
-    push_one(document, delete("c", id=7))
+    push_mutation(document, put("a", 2, id=3))
+    push_mutation(document, put("a", 3, id=4), delete("b", id=5), put("c", 1, id=6))
+    push_mutation(document, delete("c", id=7))
     assert pulled(document, cookie).patch == [PutKey("a", 3), DeleteKey("b"), DeleteKey("c")]
 
 
 def test_a_rejection_moves_the_cookie_and_is_reported_only_to_its_group() -> None:
     document = World().create()
     cookie = pulled(document).cookie
-    push_one(document, inc(by="x", id=1))  # type: ignore[arg-type]
+    push_mutation(document, inc(by="x", id=1))  # type: ignore[arg-type]
     answer = pulled(document, cookie)
     assert answer.cookie == cookie_of(document, 1, 1, ada=1)
     assert (answer.patch, answer.last) == ([], {"ada": 1})
@@ -94,17 +94,17 @@ def test_rejections_of_old_versions_are_not_reported(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(pull_module, "REJECTIONS_SHOWN_VERSIONS", 3)
     document = World().create()
     start = pulled(document).cookie
-    push_one(document, inc(by="x", id=1))  # type: ignore[arg-type]
+    push_mutation(document, inc(by="x", id=1))  # type: ignore[arg-type]
     for id in (2, 3):
-        push_one(document, inc(id=id))
-    assert [one.id for one in pulled(document, start).rejected] == [1]
-    push_one(document, inc(id=4))
+        push_mutation(document, inc(id=id))
+    assert [rejection.id for rejection in pulled(document, start).rejected] == [1]
+    push_mutation(document, inc(id=4))
     assert pulled(document, start).rejected == []
 
 
 def test_an_entry_without_mutations_moves_the_cookie_too() -> None:
     document = World().create()
-    push_one(document, inc(id=1), group="gone")
+    push_mutation(document, inc(id=1), group="gone")
     cookie = pulled(document).cookie
     document.collect_clients(["ada"], ["gone"])
     assert pulled(document, cookie) == Pulled(cookie_of(document, 2, 2), {}, [])
@@ -112,11 +112,11 @@ def test_an_entry_without_mutations_moves_the_cookie_too() -> None:
 
 def test_a_pull_returns_only_clients_of_the_group_with_new_numbers() -> None:
     document = World().create()
-    push_one(document, inc(client="tab-1", id=1), inc(client="tab-2", id=1))
-    push_one(document, inc(client="phone", id=1), group="other")
+    push_mutation(document, inc(client="tab-1", id=1), inc(client="tab-2", id=1))
+    push_mutation(document, inc(client="phone", id=1), group="other")
     cookie = pulled(document).cookie
-    push_one(document, inc(client="tab-2", id=2))
-    push_one(document, inc(client="phone", id=2), group="other")
+    push_mutation(document, inc(client="tab-2", id=2))
+    push_mutation(document, inc(client="phone", id=2), group="other")
     assert pulled(document, cookie).last == {"tab-2": 2}
     assert pulled(document).last == {"tab-1": 1, "tab-2": 2}
     assert pulled(document, cookie, group="other").last == {"phone": 2}
@@ -124,9 +124,9 @@ def test_a_pull_returns_only_clients_of_the_group_with_new_numbers() -> None:
 
 def test_a_group_with_the_cookie_of_another_group_gets_its_own_clients() -> None:
     document = World().create()
-    push_one(document, inc(client="tab-1", id=1))
+    push_mutation(document, inc(client="tab-1", id=1))
     inherited = pulled(document).cookie
-    push_one(document, inc(client="tab-2", id=1), group="forked")
+    push_mutation(document, inc(client="tab-2", id=1), group="forked")
     answer = pulled(document, inherited, group="forked")
     assert answer.last == {"tab-2": 1}
     assert answer.cookie.order > inherited.order
@@ -142,37 +142,37 @@ def test_a_local_client_belongs_to_no_group_that_can_pull() -> None:
 
 def test_the_order_grows_by_the_number_of_versions_since_the_cookie() -> None:
     document = World().create()
-    push_one(document, inc(id=1))
-    push_one(document, inc(id=2))
+    push_mutation(document, inc(id=1))
+    push_mutation(document, inc(id=2))
     assert pulled(document, cookie_of(document, 70, 1)).cookie == cookie_of(document, 71, 2, ada=2)
 
 
 def test_a_cookie_of_another_document_is_answered_with_everything_under_a_higher_order() -> None:
     world = World()
     first = world.create()
-    push_one(first, put("a", 1, id=1))
-    push_one(first, put("a", 2, id=2))
+    push_mutation(first, put("a", 1, id=1))
+    push_mutation(first, put("a", 2, id=2))
     old = pulled(first).cookie
     delete_log(first.log)
     second = world.create()
-    push_one(second, put("b", 1, client="bob", id=1))
+    push_mutation(second, put("b", 1, client="bob", id=1))
     answer = pulled(second, old)
     assert answer == Pulled(cookie_of(second, 3, 1, bob=1), {"bob": 1}, [Clear(), PutKey("b", 1)])
-    push_one(second, put("b", 2, client="bob", id=2))
+    push_mutation(second, put("b", 2, client="bob", id=2))
     assert pulled(second, answer.cookie).cookie == cookie_of(second, 4, 2, bob=2)
 
 
 def test_the_order_of_a_cookie_is_never_below_its_version() -> None:
     document = World().create()
     for id in range(1, 6):
-        push_one(document, inc(id=id))
+        push_mutation(document, inc(id=id))
     assert pulled(document, Cookie(2, "elsewhere", 2)).cookie == cookie_of(document, 5, 5, ada=5)
 
 
 def test_a_cookie_of_a_forgotten_version_is_answered_with_everything() -> None:
     document = World(segment_entries_target=1, snapshot_entries_interval=1).create()
     for id in range(1, 6):
-        push_one(document, put(f"k{id}", id, id=id))
+        push_mutation(document, put(f"k{id}", id, id=id))
     old = cookie_of(document, 2, 2)
     document.forget_below(4)
     answer = pulled(document, old)
@@ -183,7 +183,7 @@ def test_a_cookie_of_a_forgotten_version_is_answered_with_everything() -> None:
 
 def test_a_version_forgotten_while_it_is_compared_is_answered_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     document = World().create()
-    push_one(document, put("a", 1, id=1))
+    push_mutation(document, put("a", 1, id=1))
 
     def forget(*args: Any) -> None:
         raise NotFound("gone meanwhile")
@@ -194,7 +194,7 @@ def test_a_version_forgotten_while_it_is_compared_is_answered_with_everything(mo
 
 def test_a_pull_from_a_fork_with_its_source_s_cookie_gets_everything_and_no_clients() -> None:
     document = World().create()
-    push_one(document, put("a", 1, id=1))
+    push_mutation(document, put("a", 1, id=1))
     cookie = pulled(document).cookie
     fork = document.fork("copy")
     answer = pulled(fork, cookie)
@@ -205,7 +205,7 @@ def test_a_pull_from_a_fork_with_its_source_s_cookie_gets_everything_and_no_clie
 
 def test_a_pull_of_a_collected_group_raises_collected_for_any_cookie() -> None:
     document = World().create()
-    push_one(document, inc(id=1))
+    push_mutation(document, inc(id=1))
     cookie = pulled(document).cookie
     document.collect_clients(["ada"], ["g"])
     for asked in (None, cookie, Cookie(3, "elsewhere", 3)):
@@ -217,7 +217,7 @@ def test_a_pull_of_a_collected_group_raises_collected_for_any_cookie() -> None:
 def test_a_group_of_another_owner_is_refused() -> None:
     document = World().create()
     start = pulled(document).cookie
-    push_one(document, inc(id=1), owner="eve")
+    push_mutation(document, inc(id=1), owner="eve")
     for cookie in (None, start):
         with pytest.raises(Forbidden) as caught:
             pulled(document, cookie, owner="mallory")
@@ -258,10 +258,15 @@ def test_a_cookie_over_a_limit_is_refused(cookie: Cookie) -> None:
 def test_reserved_keys_are_never_in_a_patch() -> None:
     document = World(snapshot_entries_interval=1).create()
     start = pulled(document).cookie
-    push_one(document, put("c/a", 1, id=1), put("b", 1, id=2))
-    push_one(document, delete("c/a", id=3))
+    push_mutation(document, put("c/a", 1, id=1), put("b", 1, id=2))
+    push_mutation(document, delete("c/a", id=3))
     document.collect_clients([], ["other"])
-    keys = [one.key for cookie in (None, start) for one in pulled(document, cookie).patch if not isinstance(one, Clear)]
+    keys = [
+        operation.key
+        for cookie in (None, start)
+        for operation in pulled(document, cookie).patch
+        if not isinstance(operation, Clear)
+    ]
     assert sorted(keys) == ["b", "b", "c/a"]
 
 
@@ -276,9 +281,9 @@ def test_a_deleted_document_is_not_found() -> None:
 def test_a_pull_just_after_a_push_makes_a_single_call_to_the_store() -> None:
     world = World()
     document = world.create()
-    push_one(document, inc(id=1))
+    push_mutation(document, inc(id=1))
     cookie = pulled(document).cookie
-    push_one(document, inc(client="bob", id=1), group="other")
+    push_mutation(document, inc(client="bob", id=1), group="other")
     calls = world.watched().calls
     assert pulled(document, cookie).patch == [PutKey("n", 2)]
     assert len(calls) == 1
@@ -291,7 +296,7 @@ def test_a_pull_that_misses_a_chunk_of_the_clients_is_unavailable_or_reports_dam
     world = World()
     document = world.create()
     for position in range(600):
-        push_one(document, inc(client=f"tab-{position:04}", id=1))
+        push_mutation(document, inc(client=f"tab-{position:04}", id=1))
     document.snapshot()
     other = world.open()
     assert not other.state().group_collected("g")
@@ -308,7 +313,7 @@ def test_a_pull_that_misses_a_chunk_of_the_clients_is_unavailable_or_reports_dam
 def grown(world: World, versions: int) -> Document:
     document = world.create()
     for id in range(1, versions + 1):
-        push_one(document, put(f"c/{id % 7}", id, id=id), inc(client=f"tab-{id % 3}", id=(id + 2) // 3))
+        push_mutation(document, put(f"c/{id % 7}", id, id=id), inc(client=f"tab-{id % 3}", id=(id + 2) // 3))
     return document
 
 
@@ -321,7 +326,7 @@ def test_comparing_trees_and_reading_entries_find_the_same_changes(
     for version in range(35):
         answer = pulled(document, cookie_of(document, version, version))
         changed = {f"c/{id % 7}" for id in range(version + 1, 36)} | {"n"}
-        assert {one.key for one in answer.patch if not isinstance(one, Clear)} == changed
+        assert {operation.key for operation in answer.patch if not isinstance(operation, Clear)} == changed
         moved = {f"tab-{id % 3}" for id in range(version + 1, 36)} | {"ada"}
         assert set(answer.last) == moved
 
@@ -332,7 +337,7 @@ def test_a_pull_reports_a_number_that_was_raised_after_its_cookie(
 ) -> None:
     monkeypatch.setattr(changes_module, "ENTRIES_READ_MAX", read_max)
     document = World().create()
-    push_one(document, inc(id=1))
+    push_mutation(document, inc(id=1))
     cookie = pulled(document).cookie
     document.resume("g", "", {"ada": 5})
     document.snapshot()
@@ -345,7 +350,7 @@ def test_a_large_gap_is_compared_without_reading_its_entries() -> None:
     follower = Follower()
     follower.pull(document)
     for id in range(26, 26 + changes_module.ENTRIES_READ_MAX + 20):
-        push_one(document, put("c/0", id, id=id))
+        push_mutation(document, put("c/0", id, id=id))
     fresh = world.open()
     calls = world.watched().calls
     answer = follower.pull(fresh)

@@ -50,7 +50,7 @@ def nested(depth: int) -> Any:
 def test_a_push_is_one_entry_with_its_outcomes_in_order() -> None:
     document = World().create()
     answer = pushed(document, *incs(1, 2), put("c/a", 1, client="bob", id=1), inc(by="x", id=3))  # type: ignore[arg-type]
-    assert [(one.client, one.id, one.status, one.version) for one in answer.outcomes] == [
+    assert [(outcome.client, outcome.id, outcome.status, outcome.version) for outcome in answer.outcomes] == [
         ("ada", 1, "applied", 1),
         ("ada", 2, "applied", 1),
         ("bob", 1, "applied", 1),
@@ -82,7 +82,7 @@ def test_a_repeated_mutation_is_seen() -> None:
 def test_a_gap_stops_only_the_mutations_of_its_client() -> None:
     document = World().create()
     answer = pushed(document, inc(id=1), inc(id=3), inc(id=4), inc(client="bob", id=1))
-    assert [(one.status, one.expected) for one in answer.outcomes] == [
+    assert [(outcome.status, outcome.expected) for outcome in answer.outcomes] == [
         ("applied", None),
         ("gap", 2),
         ("gap", 2),
@@ -117,7 +117,7 @@ def test_the_origin_in_a_pushed_mutation_is_ignored() -> None:
     document = World().create()
     pushed(document, msgspec.structs.replace(inc(id=1), origin=("eve", 7)))
     (version,) = document.versions()
-    assert [one.origin for one in version.mutations] == [None]
+    assert [mutation.origin for mutation in version.mutations] == [None]
 
 
 def test_a_large_push_is_cut_into_batches() -> None:
@@ -158,9 +158,9 @@ def test_a_mutation_that_cannot_be_stored_is_rejected_and_blocks_nobody(poison: 
     document = World().create()
     answer = pushed(document, inc(id=1), poison, inc(id=3), inc(client="bob", id=1))
     assert statuses(answer.outcomes) == ["applied", "rejected", "applied", "applied"]
-    assert [(one.client, one.id) for one in answer.outcomes] == [("ada", 1), ("ada", 2), ("ada", 3), ("bob", 1)]
+    assert [(item.client, item.id) for item in answer.outcomes] == [("ada", 1), ("ada", 2), ("ada", 3), ("bob", 1)]
     assert document.get("n") == 3
-    (recorded,) = [one for version in document.versions() for one in version.mutations if one.reason]
+    (recorded,) = [item for version in document.versions() for item in version.mutations if item.reason]
     assert (recorded.name, recorded.id, recorded.reason) == (UNSTORABLE, 2, answer.outcomes[1].reason)
 
 
@@ -171,14 +171,16 @@ def test_a_mutation_that_keeps_failing_is_committed_as_rejected_under_its_own_na
     assert (outcome.status, outcome.reason) == ("rejected", "it failed 7 times")
     assert statuses(pushed(document, inc(id=2), inc(id=3)).outcomes) == ["seen", "applied"]
     assert document.get("n") == 2
-    assert [one.name for version in document.versions() for one in version.mutations if one.reason] == ["inc"]
+    assert [mutation.name for version in document.versions() for mutation in version.mutations if mutation.reason] == [
+        "inc"
+    ]
 
 
 def test_reject_commits_nothing_for_a_seen_mutation_or_a_gap() -> None:
     document = World().create()
     pushed(document, inc(id=1))
-    statuses_told = [reject(document, inc(id=id), "why", group="g", owner="eve").status for id in (1, 3)]
-    assert statuses_told == ["seen", "gap"]
+    rejected_statuses = [reject(document, inc(id=id), "why", group="g", owner="eve").status for id in (1, 3)]
+    assert rejected_statuses == ["seen", "gap"]
     assert document.version == 1
 
 
@@ -269,11 +271,11 @@ def test_a_group_belongs_to_the_first_of_two_concurrent_pushes() -> None:
     world = World()
     document = world.create()
 
-    def found_first(name: str, target: str) -> None:
+    def forestall(name: str, target: str) -> None:
         if name == "commit":
             world.recorder.before = None
             assert statuses(pushed(world.open(), inc(client="tab", id=1), owner="eve").outcomes) == ["applied"]
 
-    world.recorder.before = found_first
+    world.recorder.before = forestall
     assert statuses(pushed(document, inc(id=1), owner="ada").outcomes) == ["wrong-group"]
     assert [*document.state().members("g")] == ["tab"]

@@ -34,7 +34,7 @@ def statuses(outcomes: Any) -> list[str]:
 
 
 def committed(path: QueuePath) -> list[Applied]:
-    return [one for version in path.document.versions() for one in version.mutations]
+    return [mutation for version in path.document.versions() for mutation in version.mutations]
 
 
 def test_a_push_is_queued_and_applied_later() -> None:
@@ -63,15 +63,15 @@ def test_the_queue_path_and_a_direct_push_give_the_same_document() -> None:
     queued.push(*mutations)
     queued.work()
     push(direct.document, Push("g", mutations))
-    found, expected = (
+    committed_mutations, expected = (
         [
-            (one.client, one.id, one.name, one.args, one.reason)
+            (mutation.client, mutation.id, mutation.name, mutation.args, mutation.reason)
             for version in path.document.versions()
-            for one in version.mutations
+            for mutation in version.mutations
         ]
         for path in (queued, direct)
     )
-    assert found == expected
+    assert committed_mutations == expected
     assert queued.document.at().content_digest() == direct.document.at().content_digest()
 
 
@@ -82,7 +82,7 @@ def test_an_unstorable_mutation_is_rejected_on_the_queue_path_and_on_the_direct_
     queued.work()
     push(direct.document, Push("g", mutations))
     for path in (queued, direct):
-        reasons = [one.reason is not None for one in committed(path)]
+        reasons = [mutation.reason is not None for mutation in committed(path)]
         assert reasons == [True, False, True]
     assert statuses(push(queued.document, Push("g", mutations)).outcomes) == ["seen", "seen", "seen"]
 
@@ -94,7 +94,7 @@ def test_the_next_pull_reports_a_rejection() -> None:
     follower.pull(path.document)
     path.push(named("ada", 2, "nonsense"))
     path.work()
-    assert [one.reason for one in follower.pull(path.document).rejected] == ["no such mutator: nonsense"]
+    assert [rejection.reason for rejection in follower.pull(path.document).rejected] == ["no such mutator: nonsense"]
 
 
 def test_a_push_that_was_applied_before_is_seen_and_not_queued() -> None:
@@ -360,7 +360,7 @@ def test_a_port_error_does_not_count_against_a_mutation_suspected_of_ending_the_
 
     path.document.apply = failing  # type: ignore[method-assign]
     path.work_through(600)
-    assert [one.reason for one in committed(path)] == [None]
+    assert [mutation.reason for mutation in committed(path)] == [None]
 
 
 def test_a_document_deleted_amid_a_message_is_no_failure() -> None:
@@ -508,7 +508,7 @@ def test_a_mutation_that_ends_the_process_is_rejected_and_later_mutations_are_ap
     assert path.work_through(1000) >= 3
     assert path.document.last_mutation("ada") == 4
     assert dict(path.document.scan()) == {"a": 1, "b": 1, "c": 1}
-    reasons = {one.id: one.reason for one in committed(path)}
+    reasons = {mutation.id: mutation.reason for mutation in committed(path)}
     assert [id for id, reason in reasons.items() if reason] == [2]
     assert "rejected after the last attempt" in (reasons[2] or "")
     assert list(path.store.queue.dead_letters()) == []
@@ -564,14 +564,14 @@ def test_a_mutation_whose_execution_always_raises_is_rejected_with_the_exception
     apply = path.document.apply
 
     def cursed(mutations: list[Mutation], **options: Any) -> Any:
-        if any(one.args["key"] == "cursed" for one in mutations):
+        if any(mutation.args["key"] == "cursed" for mutation in mutations):
             raise RuntimeError("a fault")
         return apply(mutations, **options)
 
     path.document.apply = cursed  # type: ignore[method-assign]
     path.work_through(2000)
     assert path.document.last_mutation("ada") == 3
-    reasons = [one.reason for one in committed(path)]
+    reasons = [mutation.reason for mutation in committed(path)]
     assert "RuntimeError: a fault" in (reasons[1] or "")
     assert (reasons[0], reasons[2]) == (None, None)
 
@@ -669,7 +669,7 @@ def test_a_worker_without_a_mutator_leaves_the_push_to_a_worker_with_the_mutator
     path.document.rules = rules
     path.new_worker()
     path.work()
-    assert [one.reason for one in committed(path)] == [None, None]
+    assert [mutation.reason for mutation in committed(path)] == [None, None]
     assert path.document.get("added") == 2
 
 
@@ -677,4 +677,4 @@ def test_a_mutation_that_neither_the_server_nor_the_worker_knows_is_rejected() -
     path = QueuePath()
     path.push(named("ada", 1, "nonsense"), put("ada", 2))
     path.work()
-    assert [one.reason for one in committed(path)] == ["no such mutator: nonsense", None]
+    assert [mutation.reason for mutation in committed(path)] == ["no such mutator: nonsense", None]

@@ -40,11 +40,11 @@ class Workshop:
         seconds = ROUND_SECONDS_MAX * self.chance.random()
         for clock in (self.clock, *clocks):
             clock.sleep(seconds)
-        place = self.chance.randrange(len(self.workers))
+        position = self.chance.randrange(len(self.workers))
         for _ in range(self.chance.randrange(STEPS_MAX + 1)):
-            self.workers[place].step()
+            self.workers[position].step()
         if self.chance.random() < END_RATE:
-            self.end(place)
+            self.end(position)
 
     def end(self, position: int) -> None:
         """Replace a worker, as if its process had ended before it settled its messages."""

@@ -37,7 +37,7 @@ SENT = Push(
 )
 
 
-def golden_place() -> tuple[Store, Document]:
+def golden_store() -> tuple[Store, Document]:
     """Return the store and the document of the golden messages, as they were before the first message."""
     store = open_store("memory:", clock=ManualClock())
     return store, store.create("acme & co", "plan/é")
@@ -45,7 +45,7 @@ def golden_place() -> tuple[Store, Document]:
 
 @pytest.mark.parametrize("message", MESSAGES)
 def test_a_golden_message_is_still_decoded_to_the_same_push(message: bytes) -> None:
-    store, document = golden_place()
+    store, document = golden_store()
     for key, body in GOLDEN["blobs"].items():
         store.environment.blobs.put(key, b64decode(body))
     envelope = messages.read_message(message)
@@ -55,7 +55,7 @@ def test_a_golden_message_is_still_decoded_to_the_same_push(message: bytes) -> N
 
 
 def test_the_golden_push_is_still_encoded_as_the_golden_messages() -> None:
-    store, document = golden_place()
+    store, document = golden_store()
     assert messages.group_of(document.log.record) == GOLDEN["group"]
     inline = messages.write_message(store.environment, document.log.record, SENT, "u-ada", "Ada")
     claimed = messages.write_message(store.environment, document.log.record, SENT, "u-ada", "Ada", 1)
@@ -67,7 +67,7 @@ def test_the_golden_push_is_still_encoded_as_the_golden_messages() -> None:
 
 
 def test_the_names_of_the_sender_s_mutators_are_after_all_fields_that_an_older_worker_reads() -> None:
-    store, document = golden_place()
+    store, document = golden_store()
     record = document.log.record
     plain, named = (
         messages.write_message(store.environment, record, SENT, "u-ada", "Ada", known=known)
@@ -89,13 +89,13 @@ def opened(message: bytes) -> tuple[messages.Envelope, bytes]:
 
 
 def test_a_golden_attempt_record_is_still_decoded_and_encoded_unchanged() -> None:
-    store, _ = golden_place()
-    kept = Item(**GOLDEN["attempt record"])
-    store.environment.index.commit([Put(kept)])
-    record = read_attempts(store.environment.index, kept.sort)
+    store, _ = golden_store()
+    stored = Item(**GOLDEN["attempt record"])
+    store.environment.index.commit([Put(stored)])
+    record = read_attempts(store.environment.index, stored.sort)
     assert record == AttemptRecord("RuntimeError: a fault", 1_700_000_000_000, "c1", 2, 1, 5, 0)
-    write_attempts(store.environment.index, kept.sort, record)
-    assert store.environment.index.get(kept.partition, kept.sort) == kept
+    write_attempts(store.environment.index, stored.sort, record)
+    assert store.environment.index.get(stored.partition, stored.sort) == stored
 
 
 def test_a_message_of_a_newer_format_is_unsupported_and_a_malformed_message_is_corrupt() -> None:

@@ -60,8 +60,8 @@ def test_a_queued_push_of_replicache_is_answered_200() -> None:
     with serving(QUEUED, store) as client:
         client.put(BUDGET)
         pushed = {"pushVersion": 1, "clientGroupID": "g", "profileID": "p", "schemaVersion": ""}
-        one = {"clientID": "ada", "id": 1, "name": "put", "args": {"key": "k", "value": 1}, "timestamp": 0}
-        answer = client.post(f"{BUDGET}/replicache/push", json={**pushed, "mutations": [one]})
+        mutation = {"clientID": "ada", "id": 1, "name": "put", "args": {"key": "k", "value": 1}, "timestamp": 0}
+        answer = client.post(f"{BUDGET}/replicache/push", json={**pushed, "mutations": [mutation]})
         assert (answer.status_code, answer.json()) == (200, {})
         work(Worker(store))
         pulled = {"pullVersion": 1, "clientGroupID": "g", "profileID": "p", "schemaVersion": "", "cookie": None}

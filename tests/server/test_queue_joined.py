@@ -32,11 +32,14 @@ def settled(path: QueuePath) -> list[Settlement]:
 
 
 def versions(document: Document) -> list[list[tuple[str, int, str | None]]]:
-    return [[(one.client, one.id, one.reason) for one in version.mutations] for version in document.versions()]
+    return [
+        [(mutation.client, mutation.id, mutation.reason) for mutation in version.mutations]
+        for version in document.versions()
+    ]
 
 
-def told(one: Settlement) -> list[tuple[str, int, str]]:
-    return [(outcome.client, outcome.id, outcome.status) for outcome in one.outcomes]
+def outcomes_of(settlement: Settlement) -> list[tuple[str, int, str]]:
+    return [(outcome.client, outcome.id, outcome.status) for outcome in settlement.outcomes]
 
 
 def test_waiting_messages_are_joined_in_an_entry_and_each_has_its_own_outcomes() -> None:
@@ -45,12 +48,12 @@ def test_waiting_messages_are_joined_in_an_entry_and_each_has_its_own_outcomes()
     path.push(put("ada", 3))
     path.push(put("bob", 1), put("ada", 4))
     done = settled(path)
-    assert [told(one) for one in done] == [
+    assert [outcomes_of(settlement) for settlement in done] == [
         [("ada", 1, "applied"), ("ada", 2, "rejected")],
         [("ada", 3, "applied")],
         [("bob", 1, "applied"), ("ada", 4, "applied")],
     ]
-    assert [one.version for one in done] == [1, 1, 1]
+    assert [settlement.version for settlement in done] == [1, 1, 1]
     assert path.document.version == 1
 
 
@@ -71,7 +74,13 @@ def test_messages_that_repeat_mutations_of_waiting_messages_are_joined() -> None
     path.push(put("ada", 1), put("ada", 2))
     path.push(put("ada", 2), put("ada", 3))
     done = settled(path)
-    assert [status for one in done for _, _, status in told(one)] == ["applied", "seen", "applied", "seen", "applied"]
+    assert [status for settlement in done for _, _, status in outcomes_of(settlement)] == [
+        "applied",
+        "seen",
+        "applied",
+        "seen",
+        "applied",
+    ]
     assert path.document.version == 1
 
 
@@ -209,19 +218,19 @@ def test_a_message_that_meets_an_unreachable_store_does_not_delay_the_messages_b
     assert path.document.last_mutation("ada") == 3
 
 
-@pytest.mark.parametrize("takes_place", [True, False])
-def test_joined_messages_are_applied_once_if_the_answer_to_their_commit_is_lost(takes_place: bool) -> None:
+@pytest.mark.parametrize("takes_effect", [True, False])
+def test_joined_messages_are_applied_once_if_the_answer_to_their_commit_is_lost(takes_effect: bool) -> None:
     path = QueuePath()
     path.worker._size = BATCH
     for id in range(1, 5):
         path.push(Mutation(client="ada", id=id, name="inc", args={"key": "n", "by": 1}))
-    losing(path, takes_place)
+    losing(path, takes_effect)
     path.work_through(300)
     assert path.document.get("n") == 4
     assert path.waiting() == []
 
 
-def losing(path: QueuePath, takes_place: bool, times: int = 200) -> None:
+def losing(path: QueuePath, takes_effect: bool, times: int = 200) -> None:
     """Lose the next ``times`` answers to commits. With ``takes_place``, the index commits the writes first."""
     commit, left = path.store.environment.index.commit, [times]
 
@@ -229,7 +238,7 @@ def losing(path: QueuePath, takes_place: bool, times: int = 200) -> None:
         if not left[0]:
             return commit(writes, *blobs)
         left[0] -= 1
-        if takes_place:
+        if takes_effect:
             commit(writes, *blobs)
         raise OutcomeUnknown("simulated")
 
@@ -265,7 +274,7 @@ def test_joined_messages_have_the_same_outcomes_as_single_messages(pushes: Pushe
     alone, *alone_state = run(pushes, lambda settler, messages: [settler.settle(messages[0])])
     assert joined_state == alone_state
     pairs = zip(chain.from_iterable(joined), chain.from_iterable(alone), strict=True)
-    assert {(one, other) for one, other in pairs if one != other} <= {
+    assert {(joined, single) for joined, single in pairs if joined != single} <= {
         ((client, id, "mismatch"), (client, id, "seen")) for client in ("ada", "bob") for id in range(1, 6)
     }
 
@@ -273,11 +282,11 @@ def test_joined_messages_have_the_same_outcomes_as_single_messages(pushes: Pushe
 def run(pushes: Pushes, settle: Callable[[Settler, list[Message]], list[Settlement]]) -> Any:
     path = QueuePath()
     for group, mutations in pushes:
-        path.push(*[named_or_put(*one) for one in mutations], group=group)
+        path.push(*[named_or_put(*item) for item in mutations], group=group)
     messages, settler, outcomes = path.waiting(), Settler(path.store), []
     while messages:
         done = settle(settler, messages)
-        outcomes += [told(one) for one in done]
+        outcomes += [outcomes_of(item) for item in done]
         messages = messages[len(done) :]
     last = {client: path.document.last_mutation(client) for client in ("ada", "bob")}
     return outcomes, last, path.document.at().content_digest()

@@ -63,8 +63,8 @@ def held(quotas: Quotas, **others: Any) -> Iterator[Served]:
 
 def refused(answer: Any, quota: str, limit: int, value: int, scope: str = "organisation") -> bool:
     assert problem(answer, scope=True) == (507, "quota-exceeded")
-    said = answer.json()
-    assert (said["limit"], said["value"], said["scope"], f"quota='{quota}'" in said["message"]) == (
+    body = answer.json()
+    assert (body["limit"], body["value"], body["scope"], f"quota='{quota}'" in body["message"]) == (
         limit,
         value,
         scope,
@@ -104,7 +104,7 @@ def test_the_quota_of_records_limits_new_records_and_not_new_versions() -> None:
         assert served.client.delete(f"{ACME}/records/a").status_code == 204
         assert served.client.post(f"{ACME}/records/a/undelete").status_code == 200
         stored = list(served.store.records("acme").put_many([NewBody(id=id, body=b"x") for id in "abc"]))
-        assert [isinstance(one.error, QuotaExceeded) for one in stored] == [False, False, True]
+        assert [isinstance(result.error, QuotaExceeded) for result in stored] == [False, False, True]
 
 
 def test_a_put_to_a_record_created_by_another_process_needs_no_quota() -> None:
@@ -276,7 +276,7 @@ def test_a_put_of_many_records_counts_each_new_one() -> None:
     create_app(store, Application(limits=limits))
     bodies = [NewBody(id=f"r{number}", body=b"x", principal="u-ada") for number in range(5)]
     stored = list(store.records("acme").put_many(bodies))
-    assert [isinstance(one.error, Refused) for one in stored] == [False, False, False, True, True]
+    assert [isinstance(result.error, Refused) for result in stored] == [False, False, False, True, True]
 
 
 def test_the_rate_of_client_creations_of_a_principal_is_limited() -> None:

@@ -153,7 +153,7 @@ def test_a_queued_push_is_answered_200() -> None:
     ],
 )
 def test_the_worst_outcome_of_a_push_determines_the_status(statuses: list[Any], status: int) -> None:
-    outcomes = [Outcome(client="c", id=id, status=one) for id, one in enumerate(statuses, 1)]
+    outcomes = [Outcome(client="c", id=id, status=outcome) for id, outcome in enumerate(statuses, 1)]
     assert answer_push(Pushed(outcomes)).status == status
 
 

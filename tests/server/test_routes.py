@@ -30,7 +30,7 @@ async def page() -> str:
 
 
 APPLICATION = Application(routes=[length, note, page], authenticate=StaticTokens(TOKENS))
-NOTES = "/v1/organisations/acme/logs/notes"
+NOTED = "/v1/organisations/acme/logs/notes"
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -39,16 +39,16 @@ def bearer(token: str) -> dict[str, str]:
 
 def test_a_route_of_an_application_reads_and_writes_the_store() -> None:
     with serving(APPLICATION) as client:
-        client.put(NOTES, headers=bearer("full"))
-        assert client.post(f"{NOTES}/note", headers=bearer("full")).json() == 1
-        assert client.get(f"{NOTES}/length", headers=bearer("look")).json() == 1
+        client.put(NOTED, headers=bearer("full"))
+        assert client.post(f"{NOTED}/note", headers=bearer("full")).json() == 1
+        assert client.get(f"{NOTED}/length", headers=bearer("look")).json() == 1
 
 
 def test_a_route_of_an_application_requires_its_token_and_its_action() -> None:
     with serving(APPLICATION) as client:
-        client.put(NOTES, headers=bearer("full"))
-        assert problem(client.get(f"{NOTES}/length")) == (401, "unauthenticated")
-        assert problem(client.post(f"{NOTES}/note", headers=bearer("look"))) == (403, "forbidden")
+        client.put(NOTED, headers=bearer("full"))
+        assert problem(client.get(f"{NOTED}/length")) == (401, "unauthenticated")
+        assert problem(client.post(f"{NOTED}/note", headers=bearer("look"))) == (403, "forbidden")
 
 
 def test_a_page_of_an_application_is_open() -> None:

@@ -89,8 +89,8 @@ def pages_of(client: Client, name: str, page_bytes_max: int, limit: int, headers
         answer = client.get(f"{path}&limit={limit}{asked}", headers=headers)
         assert answer.status_code == 200, answer.text
         page = msgspec.msgpack.decode(answer.content) if headers else from_json(answer.content)
-        found = page[rows_name]
-        rows = list(found.items()) if isinstance(found, dict) else found
+        rows = page[rows_name]
+        rows = list(rows.items()) if isinstance(rows, dict) else rows
         assert 1 <= len(rows) <= limit
         assert len(rows) == 1 or len(answer.content) <= page_bytes_max + ENVELOPE_BYTES
         pages.append(rows)
@@ -128,7 +128,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 @pytest.fixture
-def notes() -> Iterator[Client]:
+def noted_client() -> Iterator[Client]:
     """A client of a server with pages of 7,000 bytes, and a document of twelve values of 2,000 bytes."""
     with serving(Application(limits=ServerLimits(page_bytes_max=7000))) as client:
         client.put(BUDGET)
@@ -138,8 +138,8 @@ def notes() -> Iterator[Client]:
         yield client
 
 
-def test_a_page_of_a_state_reads_no_value_that_does_not_fit(notes: Client, loads: list[bytes]) -> None:
-    page = notes.get(f"{BUDGET}/state").json()
+def test_a_page_of_a_state_reads_no_value_that_does_not_fit(noted_client: Client, loads: list[bytes]) -> None:
+    page = noted_client.get(f"{BUDGET}/state").json()
     assert (list(page["content"]), page["next"]) == (["notes/00", "notes/01", "notes/02"], "notes/02")
     assert len(loads) == 3
 
@@ -153,31 +153,33 @@ def test_a_page_of_a_state_reads_no_value_that_does_not_fit(notes: Client, loads
     ],
 )
 def test_a_page_of_versions_changes_or_differences_reads_no_value_that_does_not_fit(
-    notes: Client, loads: list[bytes], path: str, rows_name: str, values_of_row: int
+    noted_client: Client, loads: list[bytes], path: str, rows_name: str, values_of_row: int
 ) -> None:
     for number in range(12, 20):
-        push(notes, mutation("ada", number + 1, key="notes/00", value=f"{number}" + "y" * 2000))
+        push(noted_client, mutation("ada", number + 1, key="notes/00", value=f"{number}" + "y" * 2000))
     loads.clear()
-    page = notes.get(f"{BUDGET}/{path}").json()
+    page = noted_client.get(f"{BUDGET}/{path}").json()
     assert page["next"] is not None
     assert len(page[rows_name]) == 3 // values_of_row
     assert len(loads) == len(page[rows_name]) * values_of_row
 
 
-def test_a_page_of_differences_reads_no_value_of_the_pages_before_it(notes: Client, loads: list[bytes]) -> None:
+def test_a_page_of_differences_reads_no_value_of_the_pages_before_it(noted_client: Client, loads: list[bytes]) -> None:
     path, pages, following = f"{BUDGET}/diff?source=0&target=12&limit=2", 0, ""
     while following is not None:
-        following = notes.get(f"{path}&after={following}").json()["next"]
+        following = noted_client.get(f"{path}&after={following}").json()["next"]
         pages += 1
     assert pages == 6
     assert len(loads) == 12
 
 
-def test_a_state_in_a_list_of_versions_larger_than_a_page_is_refused_unread(notes: Client, loads: list[bytes]) -> None:
-    page = notes.get(f"{BUDGET}/versions?states=true").json()
+def test_a_state_in_a_list_of_versions_larger_than_a_page_is_refused_unread(
+    noted_client: Client, loads: list[bytes]
+) -> None:
+    page = noted_client.get(f"{BUDGET}/versions?states=true").json()
     assert [len(row["state"]) for row in page["versions"]] == [1]
     loads.clear()
-    answer = notes.get(f"{BUDGET}/versions?states=true&after=3&limit=1")
+    answer = noted_client.get(f"{BUDGET}/versions?states=true&after=3&limit=1")
     assert problem(answer) == (422, "limit-exceeded")
     assert answer.json()["limit"] == 7000 < answer.json()["value"]
     assert loads == []

@@ -31,7 +31,7 @@ faulty              mutators that fail, and the check of their dead letters
 hostile             writers that use other writers' keys and reserved names
 devices             the clients of worlds `sync` and `queue`
 travellers          devices of the world `branches`
-places              backends in memory, and processes that reach them over faulty ports
+clusters            backends in memory, and processes that reach them over faulty ports
 file_steps          steps at single file operations
 scratch             folders of the worlds that work on real files
 pool                thread pools on the scheduler

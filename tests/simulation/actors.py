@@ -9,19 +9,18 @@ from typing import TypeVar
 import msgspec
 
 from stratalog.clock import Clock
-from stratalog.log import Environment as LogPlace
-from stratalog.log import Log, LogSettings
+from stratalog.log import Environment, Log, LogSettings
 from stratalog.log.tasks import InlineTasks
 from stratalog.ports.blob_source import BlobSource
-from tests.simulation.places import ActorTasks, Place, Process
+from tests.simulation.clusters import ActorTasks, Cluster, Process
 
-__all__ = ["Role", "Turns", "choose", "dawdle", "log_place", "machine_source"]
+__all__ = ["Role", "Turns", "choose", "dawdle", "log_environment", "machine_source"]
 
 T = TypeVar("T")
 
 
 class Role(msgspec.Struct, frozen=True):
-    """A role: its action, its number of turns, the chance of a pause before a turn, and `Place.start`'s flags."""
+    """A role: its action, its number of turns, the chance of a pause before a turn, and `Cluster.start`'s flags."""
 
     name: str
     turn: Callable[[Process, Log], None]
@@ -53,10 +52,10 @@ def choose(clock: Clock, options: Sequence[T]) -> T:
     return options[int(clock.random() * len(options))]
 
 
-def log_place(ends: Place | Process, settings: LogSettings) -> LogPlace:
-    """Return an environment over the ports of a process, or over the faultless ports of a place (set-up and checks)."""
+def log_environment(ends: Cluster | Process, settings: LogSettings) -> Environment:
+    """Return an environment over the ports of a process, or over the faultless ports of a cluster for checks."""
     background = ActorTasks(ends) if isinstance(ends, Process) else InlineTasks()
-    return LogPlace(ends.index, ends.blobs, ends.clock, settings, background=background)
+    return Environment(ends.index, ends.blobs, ends.clock, settings, background=background)
 
 
 def machine_source(process: Process, machine: dict[str, bytes]) -> BlobSource:

@@ -16,7 +16,7 @@ from stratalog.documents.commits import read_commit
 from stratalog.protocol import Mutation, Outcome
 from stratalog.protocol.sync import Clear, Cookie, DeleteKey, Pull, Pulled, Push, Pushed, Rejection
 from stratalog.testing.checkers import Violation
-from tests.simulation.documents_truth import Told, Truth, check_told
+from tests.simulation.documents_truth import Reported, Truth, check_reports
 
 __all__ = ["Device", "Sighting", "check_heirs", "check_owners"]
 
@@ -77,7 +77,7 @@ class Device:
         The other outcomes leave the pending mutations unchanged, because only a pull confirms mutations.
         """
         self.outcomes += [(request.origin, outcome) for outcome in pushed.outcomes]
-        statuses = {one.status for one in pushed.outcomes if one.client in self.clients}
+        statuses = {outcome.status for outcome in pushed.outcomes if outcome.client in self.clients}
         if "wrong-group" in statuses or "mismatch" in statuses:
             raise Violation(
                 "answers", "a device's push was treated as a push of another client", device=self.name, answer=pushed
@@ -98,7 +98,7 @@ class Device:
             self.begin_again()
         self._apply(pulled)
         self.rejections += [(pulled.cookie.origin, rejection) for rejection in pulled.rejected]
-        self.pending = [one for one in self.pending if one.id > self.last.get(one.client, 0)]
+        self.pending = [mutation for mutation in self.pending if mutation.id > self.last.get(mutation.client, 0)]
         self._see()
         return True
 
@@ -106,8 +106,8 @@ class Device:
         """Continue as a new group with the same content and cookie. Renumber the pending mutations."""
         waiting = self.pending
         self._begin()
-        for one in waiting:
-            self.mutate(one.name, one.args)
+        for mutation in waiting:
+            self.mutate(mutation.name, mutation.args)
 
     def reload(self) -> None:
         """Drop the answers that the device has not read."""
@@ -117,10 +117,13 @@ class Device:
         """Check the device's states, outcomes and rejections against the log of each document."""
         for seen in self.sightings:
             _check_sighting(seen, truths[seen.origin])
-        for origin, one in self.rejections:
-            _check_rejection(one, truths[origin])
+        for origin, report in self.rejections:
+            _check_rejection(report, truths[origin])
         for origin, truth in truths.items():
-            check_told((_told(one) for sent, one in self.outcomes if sent == origin and one.status in FINAL), truth)
+            check_reports(
+                (_reported(report) for sent, report in self.outcomes if sent == origin and report.status in FINAL),
+                truth,
+            )
 
     def _begin(self) -> None:
         self.life += 1
@@ -132,7 +135,7 @@ class Device:
 
     def _next(self, client: str) -> int:
         """Return the client's next number: one above its newest pending or confirmed mutation."""
-        ids = [one.id for one in self.pending if one.client == client]
+        ids = [mutation.id for mutation in self.pending if mutation.client == client]
         return max([*ids, self.last.get(client, 0)]) + 1
 
     def _check_order(self, cookie: Cookie) -> None:
@@ -152,9 +155,9 @@ class Device:
                 self.content.pop(operation.key, None)
             else:
                 self.content[operation.key] = encode(operation.value)
-        whole = bool(pulled.patch) and isinstance(pulled.patch[0], Clear)
+        is_full = bool(pulled.patch) and isinstance(pulled.patch[0], Clear)
         for client, id in pulled.last.items():
-            if id < self.last.get(client, 0) + (not whole):
+            if id < self.last.get(client, 0) + (not is_full):
                 raise Violation(
                     "last",
                     "a client's reported last id is not above its previous last id",
@@ -162,7 +165,7 @@ class Device:
                     id=id,
                     before=self.last,
                 )
-        self.last = dict(pulled.last) if whole else {**self.last, **pulled.last}
+        self.last = dict(pulled.last) if is_full else {**self.last, **pulled.last}
 
     def _see(self) -> None:
         assert self.cookie is not None
@@ -208,24 +211,24 @@ def _check_sighting(seen: Sighting, truth: Truth) -> None:
             "a device's last ids differ from the log's last ids at its version",
             version=seen.version,
             seen=seen.last,
-            found=own,
+            logged=own,
         )
 
 
-def _check_rejection(one: Rejection, truth: Truth) -> None:
-    _, recorded = truth.committed.get((one.client, one.id), (0, None))
-    if recorded is None or recorded.reason != one.reason:
-        raise Violation("rejected", "the log does not contain a reported rejection", rejection=one)
+def _check_rejection(rejection: Rejection, truth: Truth) -> None:
+    _, recorded = truth.committed.get((rejection.client, rejection.id), (0, None))
+    if recorded is None or recorded.reason != rejection.reason:
+        raise Violation("rejected", "the log does not contain a reported rejection", rejection=rejection)
 
 
 def _last_ids(truth: Truth, version: int) -> dict[str, int]:
     """Return the number of each client's newest mutation at a version."""
     commits = (read_commit(entry) for number, entry in truth.entries.items() if number <= version)
-    return {one.client: one.id for commit in commits for one in commit.mutations}
+    return {mutation.client: mutation.id for commit in commits for mutation in commit.mutations}
 
 
-def _told(outcome: Outcome) -> Told:
-    return Told(outcome.client, outcome.id, outcome.status, outcome.version, outcome.reason)
+def _reported(outcome: Outcome) -> Reported:
+    return Reported(outcome.client, outcome.id, outcome.status, outcome.version, outcome.reason)
 
 
 def _owner(device: str) -> str:

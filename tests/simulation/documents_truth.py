@@ -18,14 +18,14 @@ from stratalog.log.entries import Entry, entry_from_item
 from stratalog.ports.index import Item, Put
 from stratalog.protocol import Draft, Mutators, Outcome
 from stratalog.testing.checkers import Violation, check_gapless
-from tests.simulation.places import Place
+from tests.simulation.clusters import Cluster
 
-__all__ = ["Told", "Truth", "check_answer", "check_merged", "check_projected", "check_told"]
+__all__ = ["Reported", "Truth", "check_answer", "check_merged", "check_projected", "check_reports"]
 
 State = dict[str, bytes]
 
 
-class Told(msgspec.Struct, frozen=True, gc=False):
+class Reported(msgspec.Struct, frozen=True, gc=False):
     """A final answer that a client received."""
 
     client: str
@@ -39,13 +39,13 @@ class Truth:
     """All entries that a log ever had, even the forgotten entries. The mutators compute the state after each entry."""
 
     def __init__(
-        self, place: Place, prefix: str, mutators: Mutators, parent: Truth | None = None, first: int = 0
+        self, cluster: Cluster, prefix: str, mutators: Mutators, parent: Truth | None = None, first: int = 0
     ) -> None:
         self.owner: str = parent.owner if parent else prefix
         self.first = first
-        self._values = Values(place.blobs, self.owner)
+        self._values = Values(cluster.blobs, self.owner)
         self._mutators = mutators
-        self.entries = dict(sorted(_entries(place, prefix, self.owner).items()))
+        self.entries = dict(sorted(_entries(cluster, prefix, self.owner).items()))
         check_gapless(list(self.entries), first)
         self.states: dict[int, State] = {first: parent.states[first] if parent else {}}
         self.committed: dict[tuple[str, int], tuple[int, Recorded]] = {}
@@ -61,37 +61,45 @@ class Truth:
                 collected |= set(entry.events[0].data[1])
             if entry.events[0].type == RESUME:
                 check_resumed(entry, newest)
-            for one in read_commit(entry).mutations:
-                if group_of(one.client) in collected:
-                    raise Violation("collected", "a collected client still commits", client=one.client, version=version)
-                if one.id <= newest.get(one.client, 0):
+            for mutation in read_commit(entry).mutations:
+                if group_of(mutation.client) in collected:
                     raise Violation(
-                        "once", "a mutation was committed twice", client=one.client, id=one.id, version=version
+                        "collected", "a collected client still commits", client=mutation.client, version=version
                     )
-                if one.id != newest.get(one.client, 0) + 1:
-                    raise Violation("client-order", "a client's number was skipped", client=one.client, id=one.id)
-                newest[one.client] = one.id
+                if mutation.id <= newest.get(mutation.client, 0):
+                    raise Violation(
+                        "once",
+                        "a mutation was committed twice",
+                        client=mutation.client,
+                        id=mutation.id,
+                        version=version,
+                    )
+                if mutation.id != newest.get(mutation.client, 0) + 1:
+                    raise Violation(
+                        "client-order", "a client's number was skipped", client=mutation.client, id=mutation.id
+                    )
+                newest[mutation.client] = mutation.id
 
-    def check_state(self, version: int, whole: dict[str, Any]) -> None:
+    def check_state(self, version: int, values: dict[str, Any]) -> None:
         """Check that the state read at ``version`` is the state that the mutations produce."""
         truth = {key: decode(value) for key, value in self.states[version].items()}
-        if whole != truth:
-            differing = sorted(key for key in whole.keys() | truth.keys() if whole.get(key) != truth.get(key))
+        if values != truth:
+            differing = sorted(key for key in values.keys() | truth.keys() if values.get(key) != truth.get(key))
             raise Violation(
                 "state", "a state differs from the result of its mutations", version=version, keys=differing
             )
 
     def check_history(self, document: Document, key: str, oldest: int) -> None:
         """Check that the history of ``key`` lists exactly its changes after version ``oldest``, newest first."""
-        found = [change.version for change in document.history(key) if change.version > oldest]
+        listed = [change.version for change in document.history(key) if change.version > oldest]
         expected = [
             version
             for version in reversed(self.entries)
             if version > oldest and self.states[version].get(key) != self.states[version - 1].get(key)
         ]
-        if found != expected:
+        if listed != expected:
             raise Violation(
-                "history", "a key's history does not list its changes", key=key, found=found, expected=expected
+                "history", "a key's history does not list its changes", key=key, listed=listed, expected=expected
             )
 
     def check_applied(self, document: Document, client: str, id: int, oldest: int) -> None:
@@ -105,27 +113,27 @@ class Truth:
     def _fold(self, state: State, entry: Entry) -> State:
         draft = Draft(state.get, _keys_of(state))
         commit = read_commit(entry)
-        for one in commit.mutations:
-            self.committed.setdefault((one.client, one.id), (entry.version, one))
-            rejected = self._run(draft, one, commit)
-            if rejected != (one.reason is not None):
+        for mutation in commit.mutations:
+            self.committed.setdefault((mutation.client, mutation.id), (entry.version, mutation))
+            rejected = self._run(draft, mutation, commit)
+            if rejected != (mutation.reason is not None):
                 raise Violation(
                     "outcome",
                     "the committed outcome of a mutation differs from the mutator's result",
-                    mutation=one,
+                    mutation=mutation,
                     version=entry.version,
                 )
         after = {**state, **{key: value for key, value in draft.changes.items() if value is not None}}
         return {key: value for key, value in after.items() if draft.changes.get(key, b"") is not None}
 
-    def _run(self, draft: Draft, one: Recorded, commit: Commit) -> bool:
+    def _run(self, draft: Draft, mutation: Recorded, commit: Commit) -> bool:
         child = draft.child()
         try:
-            args = load_arguments(one, commit.patch, self._values)
+            args = load_arguments(mutation, commit.patch, self._values)
         except Corrupt as exc:
-            raise Violation("dangling", str(exc), client=one.client, id=one.id) from exc
+            raise Violation("dangling", str(exc), client=mutation.client, id=mutation.id) from exc
         try:
-            self._mutators[one.name](child, args)
+            self._mutators[mutation.name](child, args)
         except Exception:  # noqa: BLE001 - any exception of a mutator is a rejection, as in a commit
             return True
         draft.merge(child)
@@ -158,15 +166,17 @@ def check_answer(outcome: Outcome, done: int, *, collecting: bool) -> None:
         raise Violation("answers", "an outcome contradicts an earlier outcome", outcome=outcome, acknowledged=done)
 
 
-def check_told(told: Iterable[Told], truth: Truth) -> None:
+def check_reports(reported: Iterable[Reported], truth: Truth) -> None:
     """Check that the log confirms each answer to a client: the version, the outcome and its reason."""
-    for one in told:
-        version, recorded = truth.committed.get((one.client, one.id), (0, None))
+    for outcome in reported:
+        version, recorded = truth.committed.get((outcome.client, outcome.id), (0, None))
         fits = recorded is not None and (
-            one.status == "seen" or (one.version, one.reason) == (version, recorded.reason)
+            outcome.status == "seen" or (outcome.version, outcome.reason) == (version, recorded.reason)
         )
         if not fits:
-            raise Violation("acknowledged", "the log contradicts a reported outcome", told=one, found=version)
+            raise Violation(
+                "acknowledged", "the log contradicts a reported outcome", reported=outcome, committed=version
+            )
 
 
 def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
@@ -175,36 +185,38 @@ def check_merged(fork: Truth, target: Truth, *, refused: bool) -> None:
     If the merge was refused, the target must contain none of the fork's mutations.
     """
     own = {(recorded.client, recorded.id): recorded for _, recorded in fork.committed.values()}
-    merged = [one for _, one in target.committed.values() if one.origin in own]
-    if [one.origin for one in merged] != ([] if refused else list(own)):
+    merged = [mutation for _, mutation in target.committed.values() if mutation.origin in own]
+    if [mutation.origin for mutation in merged] != ([] if refused else list(own)):
         raise Violation(
             "merged", "the target does not contain the expected mutations of a fork", fork=own, target=merged
         )
-    if any(one.reason is not None and own[one.origin].reason is None for one in merged if one.origin):
+    if any(
+        mutation.reason is not None and own[mutation.origin].reason is None for mutation in merged if mutation.origin
+    ):
         raise Violation("merged", "a merge rejected a mutation that the fork had applied", fork=own, target=merged)
 
 
 def check_projected(rows: Iterable[Item], truth: Truth) -> None:
     """Check that a finished projection has one row for each entry, with the entry's version and number of mutations."""
-    found = [(row.attributes["v"], row.attributes["n"]) for row in rows]
+    projected = [(row.attributes["v"], row.attributes["n"]) for row in rows]
     expected = [(version, len(read_commit(entry).mutations)) for version, entry in truth.entries.items()]
-    if found != expected:
-        raise Violation("projected", "a projection differs from the log", found=found, expected=expected)
+    if projected != expected:
+        raise Violation("projected", "a projection differs from the log", projected=projected, expected=expected)
 
 
-def _entries(place: Place, prefix: str, owner: str) -> dict[int, Entry]:
+def _entries(cluster: Cluster, prefix: str, owner: str) -> dict[int, Entry]:
     """Return the first put of each version of a log.
 
     A later put at a freed position is an orphaned write, not an entry.
     """
-    found: dict[int, Entry] = {}
-    for item in _items(writes for _, writes in place.index._journal):
+    entries: dict[int, Entry] = {}
+    for item in _items(writes for _, writes in cluster.index._journal):
         head, _, segment = item.partition.rpartition("/")
         if head == prefix and segment.isdigit() and "k" not in item.attributes:
             version = parse_number(item.sort)
-            if version not in found:
-                found[version] = entry_from_item(item, place.blobs, owner)
-    return found
+            if version not in entries:
+                entries[version] = entry_from_item(item, cluster.blobs, owner)
+    return entries
 
 
 def _items(journal: Iterable[Sequence[Any]]) -> Iterator[Item]:

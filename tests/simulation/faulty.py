@@ -10,8 +10,8 @@ from stratalog.keys import REJECTED_PARTITION
 from stratalog.protocol import BUILT_IN_MUTATORS, Draft
 from stratalog.testing.checkers import Violation
 from stratalog.testing.scheduler import Scheduler
+from tests.simulation.clusters import Cluster
 from tests.simulation.documents_truth import Truth
-from tests.simulation.places import Place
 
 __all__ = ["RULES", "check_letters", "faulty_rules"]
 
@@ -52,11 +52,11 @@ def faulty_rules(scheduler: Scheduler) -> Rules:
     return Rules(mutators={**RULES.mutators, "short": short_of_memory})
 
 
-def check_letters(place: Place, incarnation: str, truth: Truth) -> None:
+def check_letters(cluster: Cluster, incarnation: str, truth: Truth) -> None:
     """Check that each faulty mutation has a dead letter with its reason, and no other mutation has a dead letter."""
     letters = {
         (letter.client, letter.id): letter
-        for letter in map(read_rejection, place.index.query(REJECTED_PARTITION))
+        for letter in map(read_rejection, cluster.index.query(REJECTED_PARTITION))
         if letter.incarnation == incarnation
     }
     for (client, id), (version, recorded) in truth.committed.items():

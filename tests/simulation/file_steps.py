@@ -83,8 +83,8 @@ class _SteppingOs:
 
     def walk(self, folder: str, *, topdown: bool = True) -> list[tuple[str, list[str], list[str]]]:
         self._steps.step("walk")
-        found = [(path, sorted(below), sorted(names)) for path, below, names in os.walk(folder)]
-        return sorted(found, reverse=not topdown)
+        levels = [(path, sorted(below), sorted(names)) for path, below, names in os.walk(folder)]
+        return sorted(levels, reverse=not topdown)
 
     def _stepping(self, name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         def stepped(*arguments: Any, **options: Any) -> Any:

@@ -20,8 +20,8 @@ from stratalog.errors import StratalogError
 from stratalog.log import Environment
 from stratalog.store import Store
 from stratalog.testing.scheduler import Scheduler
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.inspected import check_healthy
-from tests.simulation.places import Place, Process
 from tests.simulation.world_branches import BranchesWorld
 from tests.simulation.world_collect import CollectWorld
 from tests.simulation.world_documents import DocumentWorld
@@ -55,18 +55,18 @@ class Healthy(msgspec.Struct):
     alarms: list[str] = []
 
 
-def _store_of(ends: Place | Process) -> Store:
+def _store_of(ends: Cluster | Process) -> Store:
     queue = ends.queue
     return Store(Environment(ends.index, ends.blobs, ends.clock), queue)
 
 
-def _places_of(world: Any) -> list[Place]:
-    """Return the place of a world's store. A world with branches has a place for each of its sites."""
-    return [site.place for site in world.sites] if isinstance(world, BranchesWorld) else [world.place]
+def _clusters_of(world: Any) -> list[Cluster]:
+    """Return the cluster of a world's store. A world with branches has a cluster for each of its sites."""
+    return [site.cluster for site in world.sites] if isinstance(world, BranchesWorld) else [world.cluster]
 
 
 def _inspected(world: type[Any]) -> type[Any]:
-    """Return a subclass of ``world`` with one more process in each place, which inspects the store."""
+    """Return a subclass of ``world`` with one more process in each cluster, which inspects the store."""
 
     class Inspected(world):  # type: ignore[misc]
         columns: ClassVar[tuple[str, ...]] = (*world.columns, "inspected live")
@@ -74,10 +74,10 @@ def _inspected(world: type[Any]) -> type[Any]:
         def __init__(self, scheduler: Scheduler) -> None:
             super().__init__(scheduler)
             self._looks = LOOKS
-            for place in _places_of(self):
+            for cluster in _clusters_of(self):
                 # A run does not wait for background processes. If threads switch at nearly every line, an inspection of
                 # a long log takes thousands of steps, so waiting for it could exceed the step limit of a seed.
-                place.start("inspector", self.inspect, background=True)
+                cluster.start("inspector", self.inspect, background=True)
 
         def inspect(self, process: Process) -> None:
             """Inspect the store repeatedly while other processes write."""
@@ -92,11 +92,11 @@ def _inspected(world: type[Any]) -> type[Any]:
         def check(self) -> None:
             """Check as the world does, then inspect the store at rest."""
             super().check()
-            places = _places_of(self)
+            clusters = _clusters_of(self)
             bump = self.scheduler.counts.bump
-            for place in places:
-                check_healthy(_store_of(place), "inspected", self.scheduler.counts)
-            parts = [part for place in places for part in place.index._present._partitions.values()]
+            for cluster in clusters:
+                check_healthy(_store_of(cluster), "inspected", self.scheduler.counts)
+            parts = [part for cluster in clusters for part in cluster.index._present._partitions.values()]
             items = [item for part in parts for item in part.items.values()]
             bump("pins", sum(item.partition.endswith("/forks") for item in items))
             bump("floored", sum(item.attributes.get("f", 0) not in (0, "") for item in items if item.sort == "name"))

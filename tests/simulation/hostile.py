@@ -132,11 +132,11 @@ def _judge(scheduler: Scheduler, honest: bool, version: int, call: Callable[[], 
 
 
 def _version_of(stored: Iterable[Stored]) -> int:
-    [one] = stored
-    if one.error is not None:
-        raise one.error
-    assert one.version is not None
-    return one.version.version
+    [stored_version] = stored
+    if stored_version.error is not None:
+        raise stored_version.error
+    assert stored_version.version is not None
+    return stored_version.version.version
 
 
 def _in_another_form(event: Event) -> Event:

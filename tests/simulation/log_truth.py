@@ -58,7 +58,7 @@ class LogTruth:
 
         self.hashes: list[bytes] = []
         self.segment = first
-        self.found: list[LoggedEntry] = []
+        self.entries: list[LoggedEntry] = []
         self.moments: list[int] = []
         self.deleted: int | None = None
         self.floor = self.first_floor = floor
@@ -72,7 +72,7 @@ class LogTruth:
     @property
     def head(self) -> int:
         """The newest version."""
-        return self.first - 1 + len(self.found)
+        return self.first - 1 + len(self.entries)
 
     def head_at(self, moment: int) -> int:
         """Return the newest version after ``moment`` commits."""
@@ -100,13 +100,13 @@ class Truth:
 
     def write_ids(self, prefix: str, lineage: Sequence[Parent]) -> dict[int, str]:
         """Return the write id of each version of a log whose ancestors are ``lineage``."""
-        found = {
+        written = {
             entry.version: entry.write_id
             for parent in lineage
-            for entry in self.logs[parent.prefix].found
+            for entry in self.logs[parent.prefix].entries
             if entry.version <= parent.version
         }
-        return found | {entry.version: entry.write_id for entry in self.logs[prefix].found}
+        return written | {entry.version: entry.write_id for entry in self.logs[prefix].entries}
 
     def floor_at(self, prefix: str, moment: int) -> int:
         """Return the oldest version of a log that the log and its ancestors kept after ``moment`` commits."""
@@ -159,7 +159,7 @@ class Truth:
             log.deleted = moment
         else:
             writer, _, number = attributes["w"].rpartition(".")
-            log.found.append(LoggedEntry(version, writer, attributes["w"], int(number)))
+            log.entries.append(LoggedEntry(version, writer, attributes["w"], int(number)))
             log.moments.append(moment)
             log.hashes.append(next_hash(log.hash_at(version - 1), version, attributes))
             if log.hashes[-1] != attributes["h"]:
@@ -201,6 +201,6 @@ def check_answers(answers: Iterable[Answer], truth: Truth) -> None:
                 "stale-answer",
                 "a returned head was not valid at any time during the call",
                 answer=answer,
-                least=log.head_at(answer.sent),
-                most=log.head_at(answer.answered),
+                version_min=log.head_at(answer.sent),
+                version_max=log.head_at(answer.answered),
             )

@@ -33,11 +33,11 @@ def _any_hash(self: Any, state: State, version: int) -> str:
     return str(self._cookie.hash)
 
 
-def _one_less(state: State, group: str, owner: str, reported: Mapping[str, int], *more: Any) -> Resume | None:
+def _lower(state: State, group: str, owner: str, reported: Mapping[str, int], *more: Any) -> Resume | None:
     return _resumption(state, group, owner, {client: id - 1 for client, id in reported.items()}, *more)
 
 
-def _one_more(state: State, group: str, owner: str, reported: Mapping[str, int], *more: Any) -> Resume | None:
+def _higher(state: State, group: str, owner: str, reported: Mapping[str, int], *more: Any) -> Resume | None:
     return _resumption(state, group, owner, {client: id + 1 for client, id in reported.items()}, *more)
 
 
@@ -78,13 +78,13 @@ MUTANTS = (
     Mutant(
         "branches: raised to one less",
         BranchesWorld,
-        replaced(documents, "resumption_of", _one_less),
+        replaced(documents, "resumption_of", _lower),
         ("progress", "last", "vanished"),
     ),
     Mutant(
         "branches: raised to one more",
         BranchesWorld,
-        replaced(documents, "resumption_of", _one_more),
+        replaced(documents, "resumption_of", _higher),
         ("vanished", "lost", "progress"),
     ),
     Mutant(

@@ -32,14 +32,14 @@ def _delete_unseen(self: _Collection, key: str, stamp: str) -> bool:
     return again is not None and (self._dry_run or self._environment.blobs.delete(key, again.stamp))
 
 
-def _load_work_and_look(place: Any, scope: str) -> tuple[CollectionProgress, bool]:
+def _load_work_and_look(cluster: Any, scope: str) -> tuple[CollectionProgress, bool]:
     """Combine the present stamps of the candidates with the marks of an earlier time."""
-    work, is_kept = load_work(place, scope)
+    work, is_needed = load_work(cluster, scope)
     for name, candidate in list(work.candidates.items()):
-        stat = place.blobs.stat(f"{work.owner}/{name}")
+        stat = cluster.blobs.stat(f"{work.owner}/{name}")
         if stat is not None:
             work.candidates[name] = msgspec.structs.replace(candidate, stamp=stat.stamp)
-    return work, is_kept
+    return work, is_needed
 
 
 def _begin_ahead(self: Marking, prefix: str, segment: Segment) -> None:
@@ -78,8 +78,10 @@ def _mark_snapshots_first(self: Marking, prefix: str) -> None:
     self.reached.done.append(prefix)
 
 
-def _begin_dry_runs_anew(self: _Collection, place: Any, scope: str, dry_run: bool, *rest: Any, **options: Any) -> None:
-    _init(self, place, scope, dry_run, *rest, **options)
+def _begin_dry_runs_anew(
+    self: _Collection, cluster: Any, scope: str, dry_run: bool, *rest: Any, **options: Any
+) -> None:
+    _init(self, cluster, scope, dry_run, *rest, **options)
     if dry_run:
         self._work = CollectionProgress()
 

@@ -88,7 +88,7 @@ def _mutant(name: str, owner: Any, attribute: str, bug: object, *caught_by: str)
     return Mutant(f"decay: {name}", DecayWorld, replaced(owner, attribute, bug), caught_by)
 
 
-KEPT = ("nothing dangling", "history kept")
+PRESERVED = ("nothing dangling", "history kept")
 MUTANTS = (
     _mutant("floor without reading back", document_module, "prove_base", _prove_by_rebuilding, "unread"),
     _mutant("floor onto a state that was not read", AppBases, "_damage", lambda self, snapshot: None, "unread"),
@@ -98,8 +98,8 @@ MUTANTS = (
     _mutant("scrubbed values not looked up", ScrubbedValues, "read_rest", lambda self: iter(()), "unread"),
     _mutant("base proven through the machine's cache", Chunks, "read_back", _read_from_source, "unread"),
     Mutant("decay: base proven through the cache", DecayWorld, _proven_through_the_cache, ("unread",)),
-    _mutant("pins read only before the proof", _Raising, "_look", _look_once, *KEPT),
+    _mutant("pins read only before the proof", _Raising, "_look", _look_once, *PRESERVED),
     _mutant("roll-over restarts the proof", _Raising, "_commit", _commit_anew, "progress"),
-    _mutant("marking goes on over a damaged snapshot", Marking, "_mark_snapshot", _mark_on, "needed freed", *KEPT),
-    _mutant("pins not looked at", retention, "lowest_pin", lambda index, prefix: None, *KEPT),
+    _mutant("marking goes on over a damaged snapshot", Marking, "_mark_snapshot", _mark_on, "needed freed", *PRESERVED),
+    _mutant("pins not looked at", retention, "lowest_pin", lambda index, prefix: None, *PRESERVED),
 )

@@ -61,8 +61,8 @@ def _skip_gaps(running: _Running, mutation: Mutation, last: Any, id: int, args: 
 
 def _answer_from_memory(self: Writer, batch: MutationBatch, attempt: Any) -> Sequence[Outcome]:
     state = self._states.cached or self._states.fresh()
-    found = run_batch(state, self._values, batch.mutators, batch.mutations, batch.group, batch.owner)
-    return _commit(self, batch, attempt) if found.ran else found.outcomes
+    batch_run = run_batch(state, self._values, batch.mutators, batch.mutations, batch.group, batch.owner)
+    return _commit(self, batch, attempt) if batch_run.ran else batch_run.outcomes
 
 
 def _replace_newest(
@@ -141,7 +141,7 @@ def _letters_last(self: Writer, *arguments: Any) -> Run:
     """Write dead letters after the commit. A process that ends after the commit then loses the letter."""
     ran = _try(self, *arguments)
     if ran.failed:
-        failed = [(one.mutation.client, one.id, one.reason or "") for one in ran.failed]
+        failed = [(failure.mutation.client, failure.id, failure.reason or "") for failure in ran.failed]
         _write_letters(self._log.environment, self._log.record, failed)
     return ran
 

@@ -102,18 +102,18 @@ def _append_unheard(self: Any, pending: PendingEntry) -> Entry:
 
 def _walk_next_unread(index: Any, name: Any, segment: int, seen: Any) -> Head | None:
     """Treat the segment after a seal as empty, without reading it."""
-    found = _last(index, name, segment)
-    if found is not None and found.attributes.get("k") == SEAL:
-        version, attributes = parse_number(found.sort), found.attributes
+    last = _last(index, name, segment)
+    if last is not None and last.attributes.get("k") == SEAL:
+        version, attributes = parse_number(last.sort), last.attributes
         return Head(version, version, attributes["c"], attributes.get("h", b""), seen)
     return _walk(index, name, segment, seen)
 
 
 def _walk_past_seals(index: Any, name: Any, segment: int, seen: Any) -> Head | None:
-    found = _last(index, name, segment)
-    if found is None or found.attributes.get("k") == END:
+    last = _last(index, name, segment)
+    if last is None or last.attributes.get("k") == END:
         return _walk(index, name, segment, seen)
-    return Head(parse_number(found.sort), segment, found.attributes["c"], found.attributes.get("h", b""), seen)
+    return Head(parse_number(last.sort), segment, last.attributes["c"], last.attributes.get("h", b""), seen)
 
 
 def _last(index: Any, name: Any, segment: int) -> Any:
@@ -146,12 +146,12 @@ class _Lagging:
 
 
 def _reread_lagging(self: Any) -> Head:
-    appender, place = self._appender, self._environment
+    appender, cluster = self._appender, self._environment
     known = appender.heads.value or appender.origin.value
-    index: Any = _Lagging(place.index)
+    index: Any = _Lagging(cluster.index)
     self._fresh = True
-    found: Head = appender.heads.offer(follow_head(index, place.clock, appender.name, known))
-    return found
+    head: Head = appender.heads.offer(follow_head(index, cluster.clock, appender.name, known))
+    return head
 
 
 def _take_name_of_other(organisation: str, log: str) -> Delete:

@@ -30,17 +30,17 @@ def _acknowledge_first(self: Worker, messages: Sequence[Message]) -> int:
     return _settle(self, messages)
 
 
-def _no_claim_stands(blobs: Any, envelope: Envelope) -> bool:
+def _claims_expire(blobs: Any, envelope: Envelope) -> bool:
     """Treat a message with a claim check as settled, without reading its push."""
     return envelope.claim_check is None
 
 
-def _never_rejected(self: Any, position: int, one: Carried, tries: int) -> list[Outcome]:
-    outcomes: list[Outcome] = self._try(one, tries)
+def _never_rejected(self: Any, position: int, carried: Carried, tries: int) -> list[Outcome]:
+    outcomes: list[Outcome] = self._try(carried, tries)
     return outcomes
 
 
-def _unmarked(self: Any, one: Carried, tries: int, receives: int) -> None:
+def _unmarked(self: Any, carried: Carried, tries: int, receives: int) -> None:
     """Write no attempt record, so that no record names the suspect mutation."""
 
 
@@ -69,21 +69,27 @@ def _any_numbers(reached: Any, mutations: Any) -> bool:
     return True
 
 
-def _anybody(one: Opened) -> str:
+def _anybody(opened: Opened) -> str:
     """Coalesce the pushes of several devices and apply all of them as the first device."""
-    return one.envelope.incarnation
+    return opened.envelope.incarnation
 
 
 def _next_ones_outcomes(self: Settler, coalesced: Sequence[Opened]) -> list[Settlement]:
     settled = _settle_coalesced(self, coalesced)
     turned = [*settled[1:], settled[0]]
-    return [Settlement(one.message, one.envelope, other.outcomes) for one, other in zip(settled, turned, strict=True)]
+    return [
+        Settlement(settlement.message, settlement.envelope, other.outcomes)
+        for settlement, other in zip(settled, turned, strict=True)
+    ]
 
 
-def _all_for_one(self: Settler, coalesced: Sequence[Opened]) -> list[Settlement]:
+def _outcomes_of_first(self: Settler, coalesced: Sequence[Opened]) -> list[Settlement]:
     """Apply only the first message, but count all messages as settled."""
     first = self.settle(coalesced[0].message)
-    return [Settlement(one.message, one.envelope, first.outcomes if one is coalesced[0] else ()) for one in coalesced]
+    return [
+        Settlement(opened.message, opened.envelope, first.outcomes if opened is coalesced[0] else ())
+        for opened in coalesced
+    ]
 
 
 MUTANTS = (
@@ -91,7 +97,7 @@ MUTANTS = (
         "queue: acknowledged before commit", QueueWorld, replaced(Worker, "_settle", _acknowledge_first), ("settled",)
     ),
     Mutant(
-        "queue: claim not read", QueueWorld, replaced(settlement, "claim_check_exists", _no_claim_stands), ("settled",)
+        "queue: claim not read", QueueWorld, replaced(settlement, "claim_check_exists", _claims_expire), ("settled",)
     ),
     Mutant(
         "queue: rejection above the receive limit",
@@ -151,7 +157,7 @@ MUTANTS = (
     Mutant(
         "queue: one applied, all acknowledged",
         QueueWorld,
-        replaced(Settler, "_settle_coalesced", _all_for_one),
+        replaced(Settler, "_settle_coalesced", _outcomes_of_first),
         ("settled",),
     ),
 )

@@ -122,9 +122,9 @@ def _put_each_at_once(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
         yield done.result()
 
 
-def _next_of_any_age(call: RecordCall, said: dict[str, Attribute], content: RecordBody, *_: object) -> Decide:
+def _next_of_any_age(call: RecordCall, attributes: dict[str, Attribute], content: RecordBody, *_: object) -> Decide:
     """Store the body even if its source time is not newer."""
-    return next_put(call, Wanted(said, False, content, None), None)
+    return next_put(call, Wanted(attributes, False, content, None), None)
 
 
 def _answer_by_record(pool: Executor, puts: list[_Put]) -> Iterator[Stored]:
@@ -217,7 +217,7 @@ MUTANTS = (
     Mutant(
         "records: blobs collected while young",
         RecordsWorld,
-        replaced(retention, "_older_than_grace", lambda place, stat: True),
+        replaced(retention, "_older_than_grace", lambda cluster, stat: True),
         ("dangling",),
     ),
     Mutant(

@@ -45,13 +45,13 @@ def _last_ids_of_later(self: Any, state: State, since: Cookie) -> OpenPull:
     """Read the last ids after the state. Other writers may commit between the two reads."""
     opened = _news(self, state, since)
     later = self._document.state()
-    last = {client: found.id for client in opened.start.last if (found := later.client(client))}
+    last = {client: member.id for client in opened.start.last if (member := later.client(client))}
     return _changed(opened, last=last)
 
 
 def _without_clear(self: Any, state: State) -> OpenPull:
     opened = _complete(self, state)
-    patch = [one for one in opened.start.patch if not isinstance(one, Clear)]
+    patch = [operation for operation in opened.start.patch if not isinstance(operation, Clear)]
     return opened if self._cookie is None else _changed(opened, patch=patch)
 
 
@@ -63,8 +63,8 @@ def _order_of_version(self: Any, state: State, last: Mapping[str, int]) -> Cooki
     return msgspec.structs.replace(_next_cookie(self, state, last), order=state.version)
 
 
-def _any_owner(self: Any, found: Iterable[Member]) -> dict[str, int]:
-    return {member.client: member.id for member in found}
+def _any_owner(self: Any, members: Iterable[Member]) -> dict[str, int]:
+    return {member.client: member.id for member in members}
 
 
 def _never_owned(self: State, group: str) -> str | None:
@@ -85,12 +85,14 @@ def _usable_by_number(self: Any, state: State) -> OpenPull:
 
 def _puts_alone(self: Any, state: State, since: Cookie) -> OpenPull:
     opened = _news(self, state, since)
-    return _changed(opened, patch=[one for one in opened.start.patch if not isinstance(one, DeleteKey)])
+    return _changed(
+        opened, patch=[operation for operation in opened.start.patch if not isinstance(operation, DeleteKey)]
+    )
 
 
 def _every_group(state: State, changes: Changes, group: str) -> Iterable[Member]:
-    found = (pull.member_of(state, client) for client in sorted(changes.clients))
-    return (member for member in found if member is not None)
+    members = (pull.member_of(state, client) for client in sorted(changes.clients))
+    return (member for member in members if member is not None)
 
 
 MUTANTS = (

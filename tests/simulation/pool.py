@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from stratalog.testing.scheduler import Actor, Scheduler
-from tests.simulation.places import Process
+from tests.simulation.clusters import Process
 
 __all__ = ["SimulatedPool"]
 

@@ -146,11 +146,11 @@ def world_of(seed: int, only: str | None = None) -> str:
     """Return the name of the world that a seed runs: ``only`` if given, else the world that the weights assign."""
     if only is not None:
         return only
-    place = seed % sum(listed.weight for listed in WORLDS.values())
+    cluster = seed % sum(listed.weight for listed in WORLDS.values())
     for name, listed in WORLDS.items():
-        if place < listed.weight:
+        if cluster < listed.weight:
             return name
-        place -= listed.weight
+        cluster -= listed.weight
     raise AssertionError("weights do not add up")
 
 
@@ -168,7 +168,7 @@ def simulate(seeds: Sequence[int], *, world: str | None = None, processes: int =
 def summary(outcomes: Iterable[tuple[str, Outcome]], progress: Callable[[str], None] = lambda line: None) -> Summary:
     """Add up outcomes, and report progress every second. ``checks`` of the result lists the reasons to fail the run."""
     clock = SystemClock()
-    started = told = clock.boot_ms()
+    started = last_report = clock.boot_ms()
     counts: dict[str, int] = {}
     calls: list[int] = []
     failures = []
@@ -180,9 +180,11 @@ def summary(outcomes: Iterable[tuple[str, Outcome]], progress: Callable[[str], N
             counts[column] = counts.get(column, 0) + count
         if outcome.checker:
             failures.append((name, outcome))
-        if clock.boot_ms() - told > PROGRESS_MS:
-            told = clock.boot_ms()
-            progress(f"{len(calls)} seeds, {len(failures)} failed, {len(calls) * 1000 / (told - started):.0f} seeds/s")
+        if clock.boot_ms() - last_report > PROGRESS_MS:
+            last_report = clock.boot_ms()
+            progress(
+                f"{len(calls)} seeds, {len(failures)} failed, {len(calls) * 1000 / (last_report - started):.0f} seeds/s"
+            )
     zero = sorted({column for name in met for column in WORLDS[name].build.columns if not counts.get(column)})
     median = statistics.median(calls) if calls else 0
     seconds = max(1, clock.boot_ms() - started) / 1000

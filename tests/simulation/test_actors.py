@@ -9,7 +9,7 @@ from stratalog.testing.faults import Weather
 from stratalog.testing.history import History
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns
-from tests.simulation.places import Place, Process
+from tests.simulation.clusters import Cluster, Process
 
 
 def test_an_actor_takes_as_many_turns_as_it_has() -> None:
@@ -29,18 +29,18 @@ def test_a_restarted_process_continues_with_the_turn_after_the_crash() -> None:
             if left[process.name] % 2:
                 process.crash()
 
-    Place(scheduler, Weather()).start("writer", write)
+    Cluster(scheduler, Weather()).start("writer", write)
     scheduler.run()
     assert taken == [4, 3, 2, 1, 0]
 
 
 @pytest.mark.parametrize(
-    ("told", "counted"),
+    ("reported", "counted"),
     [(Answered.ACKNOWLEDGED, "acknowledged"), (Answered.REFUSED, "refused"), (Answered.UNKNOWN, "given up unknown")],
 )
-def test_history_counts_each_append_by_its_answer(told: Answered, counted: str) -> None:
+def test_history_counts_each_append_by_its_answer(reported: Answered, counted: str) -> None:
     scheduler = Scheduler(7)
-    History(scheduler).append("a", "w1", 0, told, 1)
+    History(scheduler).append("a", "w1", 0, reported, 1)
     assert scheduler.counts.values == {counted: 1}
 
 

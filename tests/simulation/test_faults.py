@@ -14,7 +14,7 @@ from stratalog.limits import OBSERVATION_SECONDS_MAX
 from stratalog.ports.index import Item, Put
 from stratalog.testing.faults import FAR_SKEW_MS_MAX, LATE_MS_LIMIT, Weather, draw_weather
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.places import LaggingIndex, Place, Process
+from tests.simulation.clusters import Cluster, LaggingIndex, Process
 
 ITEM = Item("p", "s", {"a": 1})
 
@@ -24,16 +24,16 @@ class Seen:
 
     def __init__(self, weather: Weather, act: Callable[[Process], Any], seed: int = 7) -> None:
         self.scheduler = Scheduler(seed)
-        self.place = Place(self.scheduler, weather)
+        self.cluster = Cluster(self.scheduler, weather)
         self.error: BaseException | None = None
         self.answer: Any = None
         self.answered_ms = -1
         self.written_then = False
         self.starts = 0
         self._act = act
-        self.place.start("one", self._main)
+        self.cluster.start("one", self._main)
         self.scheduler.run()
-        self.written = self.place.index.get("p", "s") is not None
+        self.written = self.cluster.index.get("p", "s") is not None
 
     def _main(self, process: Process) -> None:
         self.starts += 1
@@ -44,7 +44,7 @@ class Seen:
         except (Unavailable, OutcomeUnknown) as exc:
             self.error = exc
         self.answered_ms = self.scheduler.now_ms
-        self.written_then = self.place.index.get("p", "s") is not None
+        self.written_then = self.cluster.index.get("p", "s") is not None
 
 
 def commit(process: Process) -> None:
@@ -83,19 +83,19 @@ def test_a_crash_ends_the_process_and_starts_another(weather: Weather, written: 
 @pytest.mark.parametrize("weather", [Weather(freeze_before=1), Weather(freeze_after=1)])
 def test_a_freeze_may_outlast_the_maximum_age_of_an_observation(weather: Weather) -> None:
     seen = [Seen(weather, commit, seed) for seed in range(30)]
-    assert all(one.error is None and one.written for one in seen)
-    assert max(one.answered_ms for one in seen) > OBSERVATION_SECONDS_MAX * 1000
+    assert all(append.error is None and append.written for append in seen)
+    assert max(append.answered_ms for append in seen) > OBSERVATION_SECONDS_MAX * 1000
 
 
 def test_a_frozen_read_answers_what_was_true_before_the_freeze() -> None:
     scheduler = Scheduler(7)
-    place = Place(scheduler, Weather(freeze_after=1))
+    cluster = Cluster(scheduler, Weather(freeze_after=1))
     answers: list[Item | None] = []
-    place.start("reader", lambda process: answers.append(process.index.get("p", "s")))
-    scheduler.later(100, lambda: place.index.commit([Put(ITEM)]))
+    cluster.start("reader", lambda process: answers.append(process.index.get("p", "s")))
+    scheduler.later(100, lambda: cluster.index.commit([Put(ITEM)]))
     scheduler.run()
     assert answers == [None]
-    assert place.index.get("p", "s") == ITEM
+    assert cluster.index.get("p", "s") == ITEM
 
 
 def test_a_torn_send_sends_none_or_the_first_few_of_several_messages() -> None:
@@ -103,7 +103,7 @@ def test_a_torn_send_sends_none_or_the_first_few_of_several_messages() -> None:
     counts = set()
     for seed in range(30):
         seen = Seen(Weather(torn=1), lambda process: process.queue.send("group", bodies), seed)
-        sent = [message.body for message in seen.place.queue.receive()]
+        sent = [message.body for message in seen.cluster.queue.receive()]
         assert isinstance(seen.error, OutcomeUnknown)
         assert sent == bodies[: len(sent)]
         counts.add(len(sent))
@@ -112,13 +112,13 @@ def test_a_torn_send_sends_none_or_the_first_few_of_several_messages() -> None:
 
 def test_a_receive_whose_answer_is_lost_is_unavailable_and_hides_the_messages() -> None:
     scheduler = Scheduler(7)
-    place = Place(scheduler, Weather(lost_answer=1))
-    place.queue.send("group", [b"1"])
+    cluster = Cluster(scheduler, Weather(lost_answer=1))
+    cluster.queue.send("group", [b"1"])
     caught: list[type[BaseException]] = []
-    place.start("worker", lambda process: caught.append(type(error_of(process.queue.receive))))
+    cluster.start("worker", lambda process: caught.append(type(error_of(process.queue.receive))))
     scheduler.run()
     assert caught == [Unavailable]
-    assert place.queue.receive() == []
+    assert cluster.queue.receive() == []
 
 
 def test_no_faults_occur_after_the_storm() -> None:
@@ -128,63 +128,63 @@ def test_no_faults_occur_after_the_storm() -> None:
 
 def test_a_query_shows_a_commit_that_came_between_its_pages() -> None:
     scheduler = Scheduler(7)
-    place = Place(scheduler, Weather(page_items_max=1))
-    place.index.commit([Put(Item("p", sort, {})) for sort in "ac"])
-    found: list[str] = []
+    cluster = Cluster(scheduler, Weather(page_items_max=1))
+    cluster.index.commit([Put(Item("p", sort, {})) for sort in "ac"])
+    sorts: list[str] = []
 
     def read(process: Process) -> None:
         for item in process.index.query("p"):
-            found.append(item.sort)
+            sorts.append(item.sort)
             if item.sort == "a":
-                place.index.commit([Put(Item("p", "b", {})), Put(Item("p", "d", {}))])
+                cluster.index.commit([Put(Item("p", "b", {})), Put(Item("p", "d", {}))])
 
-    place.start("reader", read)
+    cluster.start("reader", read)
     scheduler.run()
-    assert found == ["a", "b", "c", "d"]
+    assert sorts == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("limit", [None, 1, 4, 100])
 def test_a_query_in_pages_finds_the_same_items_as_a_query_without_pages(reverse: bool, limit: int | None) -> None:
     scheduler = Scheduler(3)
-    place = Place(scheduler, Weather(page_items_max=3))
-    place.index.commit([Put(Item("p", f"{number:02d}", {})) for number in range(20)])
-    found: list[Item] = []
-    place.start("reader", lambda process: found.extend(process.index.query("p", reverse=reverse, limit=limit)))
+    cluster = Cluster(scheduler, Weather(page_items_max=3))
+    cluster.index.commit([Put(Item("p", f"{number:02d}", {})) for number in range(20)])
+    items: list[Item] = []
+    cluster.start("reader", lambda process: items.extend(process.index.query("p", reverse=reverse, limit=limit)))
     scheduler.run()
-    assert found == list(place.index.query("p", reverse=reverse, limit=limit))
+    assert items == list(cluster.index.query("p", reverse=reverse, limit=limit))
 
 
 def test_an_eventually_consistent_read_is_stale_for_a_bounded_time() -> None:
     scheduler = Scheduler(5)
-    place = Place(scheduler, Weather(stale_ms_max=1_000))
+    cluster = Cluster(scheduler, Weather(stale_ms_max=1_000))
     for number in range(20):
-        place.index.commit([Put(Item("p", "s", {"a": number}))])
-    newest = place.index.get("p", "s")
-    assert place.index.get("p", "s", consistent=False) != newest
+        cluster.index.commit([Put(Item("p", "s", {"a": number}))])
+    newest = cluster.index.get("p", "s")
+    assert cluster.index.get("p", "s", consistent=False) != newest
     scheduler.now_ms += 1_001
-    assert [place.index.get("p", "s", consistent=False) for _ in range(4)] == [newest] * 4
+    assert [cluster.index.get("p", "s", consistent=False) for _ in range(4)] == [newest] * 4
 
 
 def test_a_list_of_blobs_in_pages_finds_all_blobs() -> None:
     scheduler = Scheduler(3)
-    place = Place(scheduler, Weather(page_items_max=2))
+    cluster = Cluster(scheduler, Weather(page_items_max=2))
     bodies = [bytes([number]) for number in range(9)]
-    found: list[str] = []
+    keys: list[str] = []
 
     def fill(process: Process) -> None:
         for body in bodies:
             process.blobs.put(f"owner/{sha256(body).hex()}", body)
-        found.extend(stat.key for stat in process.blobs.list("owner/"))
+        keys.extend(stat.key for stat in process.blobs.list("owner/"))
 
-    place.start("writer", fill)
+    cluster.start("writer", fill)
     scheduler.run()
-    assert found == sorted(f"owner/{sha256(body).hex()}" for body in bodies)
+    assert keys == sorted(f"owner/{sha256(body).hex()}" for body in bodies)
 
 
 def test_all_actors_of_a_process_crash_together() -> None:
     scheduler = Scheduler(3)
-    place = Place(scheduler, Weather())
+    cluster = Cluster(scheduler, Weather())
     ended: list[str] = []
 
     def main(process: Process) -> None:
@@ -192,7 +192,7 @@ def test_all_actors_of_a_process_crash_together() -> None:
         process.index.get("p", "s")
         process.crash()
 
-    place.start("process", main, restart=False)
+    cluster.start("process", main, restart=False)
     scheduler.run()
     assert ended == ["dead"]
 
@@ -224,10 +224,10 @@ def test_some_seeds_draw_late_effects_without_clock_skew_and_some_draw_far_clock
 
 
 def test_only_a_process_that_asks_for_a_far_clock_has_a_clock_that_is_hours_off() -> None:
-    place = Place(Scheduler(7), Weather(far_skew_ms_max=FAR_SKEW_MS_MAX))
-    far = [abs(Process(place, "writer", far_clock=True).clock.wall_ms() - place.clock.wall_ms()) for _ in range(20)]
-    near = [abs(Process(place, "collector").clock.wall_ms() - place.clock.wall_ms()) for _ in range(20)]
-    behind = [Process(place, "laggard", is_behind=True).clock.wall_ms() - place.clock.wall_ms() for _ in range(20)]
+    cluster = Cluster(Scheduler(7), Weather(far_skew_ms_max=FAR_SKEW_MS_MAX))
+    far = [abs(Process(cluster, "writer", far_clock=True).clock.wall_ms() - cluster.clock.wall_ms()) for _ in range(20)]
+    near = [abs(Process(cluster, "collector").clock.wall_ms() - cluster.clock.wall_ms()) for _ in range(20)]
+    behind = [Process(cluster, "laggard", is_behind=True).clock.wall_ms() - cluster.clock.wall_ms() for _ in range(20)]
     assert max(far) > 3_600_000
     assert max(near) == 0
     assert min(behind) < -3_600_000
@@ -235,8 +235,8 @@ def test_only_a_process_that_asks_for_a_far_clock_has_a_clock_that_is_hours_off(
 
 
 def test_an_index_is_restored_across_a_commit_of_blobs_alone() -> None:
-    place = Place(Scheduler(1), Weather())
-    index = LaggingIndex(place.scheduler, 0, place.blobs, joint_commits=True)
+    cluster = Cluster(Scheduler(1), Weather())
+    index = LaggingIndex(cluster.scheduler, 0, cluster.blobs, joint_commits=True)
     index.commit((), {sha256(b"x").hex(): b"x"})
     index.commit([Put(ITEM)])
     assert index.restored(1).get("p", "s") is None

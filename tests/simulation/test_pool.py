@@ -8,16 +8,16 @@ import pytest
 
 from stratalog.testing.faults import Weather
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.places import Place, Process
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.pool import SimulatedPool
 
 
-def run(main: Callable[[Process, SimulatedPool], None], seed: int = 0) -> Place:
+def run(main: Callable[[Process, SimulatedPool], None], seed: int = 0) -> Cluster:
     """Run ``main`` in a process. After a crash, another process runs ``main`` again."""
-    place = Place(Scheduler(seed), Weather())
-    place.start("one", lambda process: main(process, SimulatedPool(process)))
-    place.scheduler.run()
-    return place
+    cluster = Cluster(Scheduler(seed), Weather())
+    cluster.start("one", lambda process: main(process, SimulatedPool(process)))
+    cluster.scheduler.run()
+    return cluster
 
 
 def test_calls_interleave_and_each_caller_gets_its_own_answer() -> None:
@@ -33,7 +33,7 @@ def test_calls_interleave_and_each_caller_gets_its_own_answer() -> None:
 
         def main(process: Process, pool: SimulatedPool, call: Callable[[int, Process], int] = call) -> None:
             asked = [pool.submit(call, n, process) for n in range(3)]
-            assert [one.result() for one in asked] == [0, 1, 2]
+            assert [call.result() for call in asked] == [0, 1, 2]
 
         run(main, seed)
         orders.add(tuple(steps))
@@ -58,6 +58,6 @@ def test_a_crash_in_a_call_also_ends_the_caller() -> None:
             answered.append(pool.submit(process.crash).result())
         answered.append(pool.submit(lambda: "well").result())
 
-    place = run(main)
+    cluster = run(main)
     assert answered == ["well"]
-    assert place.scheduler.counts.get("restarts") == 1
+    assert cluster.scheduler.counts.get("restarts") == 1

@@ -52,7 +52,7 @@ def test_a_planted_bug_is_gone_after_its_planting() -> None:
         with mutant.apply():
             pass
     after = attributes()
-    assert [where for where, found in before.items() if after.get(where) is not found] == []
+    assert [where for where, original in before.items() if after.get(where) is not original] == []
 
 
 def attributes() -> dict[tuple[str, str], object]:

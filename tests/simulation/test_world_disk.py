@@ -30,13 +30,13 @@ NEW = b"n" * SECTOR_BYTES * 3
 
 def contents(folder: Path, change: Callable[[Disk, Path], None], name: str = "file") -> set[bytes | None]:
     """Return the contents that a file may have after ``change`` and a power failure."""
-    found = set()
+    results = set()
     for seed in LIVES:
         disk = Disk(str(folder / str(seed)), Random(seed))
         change(disk, Path(disk.folder))
         path = Path(disk.fail(str(folder / f"{seed}.next")).folder) / name
-        found.add(path.read_bytes() if path.exists() else None)
-    return found
+        results.add(path.read_bytes() if path.exists() else None)
+    return results
 
 
 def write(path: Path, data: bytes) -> None:
@@ -73,9 +73,9 @@ def test_an_overwritten_file_may_be_old_or_new_or_torn(tmp_path: Path) -> None:
         sync(disk, folder)
         write(folder / "file", NEW)
 
-    found = contents(tmp_path, change)
-    assert {OLD, NEW} < found
-    assert all(content is not None and set(content) <= set(OLD + NEW) for content in found)
+    results = contents(tmp_path, change)
+    assert {OLD, NEW} < results
+    assert all(content is not None and set(content) <= set(OLD + NEW) for content in results)
 
 
 @pytest.mark.parametrize("synced", [None, "first", "second"])
@@ -174,6 +174,6 @@ def test_a_truncated_file_has_no_zeros_after_a_power_failure(tmp_path: Path) -> 
         sync(disk, folder)
         os.truncate(folder / "file", SECTOR_BYTES)
 
-    found = contents(tmp_path, change)
-    assert {OLD, OLD[:SECTOR_BYTES]} < found
-    assert all(content is not None and set(content) == set(OLD) for content in found)
+    results = contents(tmp_path, change)
+    assert {OLD, OLD[:SECTOR_BYTES]} < results
+    assert all(content is not None and set(content) == set(OLD) for content in results)

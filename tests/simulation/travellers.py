@@ -10,16 +10,16 @@ import msgspec
 
 from stratalog.protocol.sync import Pull, Pulled, Push
 from stratalog.testing.checkers import Violation
+from tests.simulation.clusters import Cluster
 from tests.simulation.devices import Device
-from tests.simulation.places import Place
 
 __all__ = ["Traveller"]
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A state of a device after an answer, and the place that answered."""
+    """A state of a device after an answer, and the cluster that answered."""
 
-    place: Place
+    cluster: Cluster
     version: int
     hash: str
     content: Mapping[str, bytes]
@@ -31,13 +31,13 @@ class Traveller(Device):
     def __init__(self, name: str, document: str, random: Random, site: Any) -> None:
         super().__init__(name, document, random)
         self.site = site
-        self.place: Place = site.place
-        """The place whose answer the device is processing."""
+        self.cluster: Cluster = site.cluster
+        """The cluster whose answer the device is processing."""
 
-        self.arrived: list[tuple[Place, Push | Pull, Any]] = []
+        self.arrived: list[tuple[Cluster, Push | Pull, Any]] = []
         self.made: set[str] = set()
-        self.lost: dict[str, tuple[Place, int]] = {}
-        """Maps each lost change to the place and the version of the answer that named the change as lost."""
+        self.lost: dict[str, tuple[Cluster, int]] = {}
+        """Maps each lost change to the cluster and the version of the answer that named the change as lost."""
 
         self.shown: list[Shown] = []
         self._numbers: dict[tuple[str, int], str] = {}
@@ -52,7 +52,7 @@ class Traveller(Device):
 
     def take(self, request: Pull, pulled: Pulled) -> bool:
         """Apply the answer to a pull, and record the mutations that the answer names as lost."""
-        pending = {(one.client, one.id) for one in self.pending}
+        pending = {(mutation.client, mutation.id) for mutation in self.pending}
         taken = super().take(request, pulled)
         if taken:
             for client, ranges in pulled.lost.items():
@@ -63,27 +63,31 @@ class Traveller(Device):
                     raise Violation(
                         "lost", "a change that the device never made was reported as lost", changes=sorted(gone)
                     )
-                self.lost.update((self._numbers[one], (self.place, pulled.cookie.version)) for one in sorted(gone))
+                self.lost.update(
+                    (self._numbers[mutation], (self.cluster, pulled.cookie.version)) for mutation in sorted(gone)
+                )
         return taken
 
     def check_seen(self, histories: Mapping[int, Any]) -> None:
-        """Check that each state fits the history of the place that answered, and lacks the lost changes."""
+        """Check that each state fits the history of the cluster that answered, and lacks the lost changes."""
         for shown in self.shown:
-            history = histories[id(shown.place)]
+            history = histories[id(shown.cluster)]
             entry = history.entries.get(shown.version)
             if shown.version and (entry is None or entry.hash.hex() != shown.hash):
-                raise Violation("branch", "a server's answer does not belong to the history of its place", shown=shown)
+                raise Violation(
+                    "branch", "a server's answer does not belong to the history of its cluster", shown=shown
+                )
             if shown.content != history.states[shown.version]:
                 raise Violation(
                     "state", "a device's content differs from the history at its version", version=shown.version
                 )
-        for change, (place, version) in self.lost.items():
-            found = histories[id(place)].changes.get(change)
-            if found is not None and found <= version:
+        for change, (cluster, version) in self.lost.items():
+            version = histories[id(cluster)].changes.get(change)
+            if version is not None and version <= version:
                 raise Violation(
-                    "lost", "a change that the history contains was reported as lost", change=change, version=found
+                    "lost", "a change that the history contains was reported as lost", change=change, version=version
                 )
 
     def _see(self) -> None:
         assert self.cookie is not None
-        self.shown.append(Shown(self.place, self.cookie.version, self.cookie.hash, dict(self.content)))
+        self.shown.append(Shown(self.cluster, self.cookie.version, self.cookie.hash, dict(self.content)))

@@ -35,9 +35,9 @@ from stratalog.store import Store
 from stratalog.testing.checkers import Violation
 from stratalog.testing.faults import FAULT_RATES, draw_weather
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.actors import Turns, choose, log_environment
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.mutants import replaced
-from tests.simulation.places import Place, Process
 
 __all__ = ["BackupWorld"]
 
@@ -92,21 +92,21 @@ class BackupWorld:
         self.scheduler = scheduler
         weather = draw_weather(scheduler.random)
         frozen = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("freeze")), 0.0)
-        self.place = Place(scheduler, msgspec.structs.replace(weather, **frozen))
-        self.copies = MemoryBlobs(self.place.clock)
+        self.cluster = Cluster(scheduler, msgspec.structs.replace(weather, **frozen))
+        self.copies = MemoryBlobs(self.cluster.clock)
         self.left = Turns(TURNS)
         self.forks: list[str] = []
         for name in NAMES:
-            document = Document(create_log(log_place(self.place, SETTINGS), ORGANISATION, name, "document"))
+            document = Document(create_log(log_environment(self.cluster, SETTINGS), ORGANISATION, name, "document"))
             document.mutate("put", {"key": "notes/a", "value": "first"})
         for name, main in self._actors().items():
-            self.place.start(name, main)
+            self.cluster.start(name, main)
 
     def _actors(self) -> Mapping[str, Callable[[Process], None]]:
         return {
             "writer-a": self.write,
             "writer-b": self.write,
-            "keeper": self.keep,
+            "keeper": self.maintain,
             "forker": self.fork,
             "collector": self.collect,
             "recorder": self.record,
@@ -122,7 +122,7 @@ class BackupWorld:
             mutation = Mutation(client=process.name, name="put", args={"key": key, "value": value})
             self._try(partial(_change, process, name, mutation))
 
-    def keep(self, process: Process) -> None:
+    def maintain(self, process: Process) -> None:
         """Archive, free and forget history, and sweep deleted logs."""
         while self._next(process):
             retained = self._open(process)
@@ -132,7 +132,7 @@ class BackupWorld:
             self._try(retained.free_segments)
             if process.clock.random() < 0.5:
                 self._try(partial(self._forget, retained))
-            self._try(partial(sweep_deleted, log_place(process, SETTINGS), ORGANISATION))
+            self._try(partial(sweep_deleted, log_environment(process, SETTINGS), ORGANISATION))
 
     def fork(self, process: Process) -> None:
         """Fork the newest version of a document or a fork, or delete a fork."""
@@ -149,12 +149,12 @@ class BackupWorld:
     def collect(self, process: Process) -> None:
         """Collect the unreferenced blobs of the organisation."""
         while self._next(process):
-            self._try(partial(collect, log_place(process, SETTINGS), ORGANISATION))
+            self._try(partial(collect, log_environment(process, SETTINGS), ORGANISATION))
 
     def record(self, process: Process) -> None:
         """Put, prune and free records, some with bodies in blobs."""
         while self._next(process):
-            records, id = Records(log_place(process, SETTINGS), ORGANISATION), choose(process.clock, RECORD_IDS)
+            records, id = Records(log_environment(process, SETTINGS), ORGANISATION), choose(process.clock, RECORD_IDS)
             size = choose(process.clock, (10, 9000, 9000))
             body = f"{process.clock.random()}".encode() * (size // 10)
             actions: tuple[Callable[[], object], ...] = (
@@ -169,10 +169,10 @@ class BackupWorld:
         """Make backups, and check each backup. After a failed backup, try again at the next turn."""
         while self._next(process):
             begun = self._heads()
-            environment = log_place(process, SETTINGS)
-            place = BackupRepository(_SlowBlobs(self.copies, process), process.clock)
+            environment = log_environment(process, SETTINGS)
+            repository = BackupRepository(_SlowBlobs(self.copies, process), process.clock)
             try:
-                manifest = back_up(Store(environment, _no_queue), place, workers=0).manifest
+                manifest = back_up(Store(environment, _no_queue), repository, workers=0).manifest
             except (Unavailable, OutcomeUnknown, Conflict, NotFound):
                 self.scheduler.counts.bump("backups broken off")
                 continue
@@ -187,28 +187,28 @@ class BackupWorld:
     def check(self) -> None:
         """Check that a backup of the store at rest is complete."""
         begun = self._heads()
-        store = Store(log_place(self.place, SETTINGS), _no_queue)
-        back_up(store, BackupRepository(self.copies, self.place.clock), workers=0)
+        store = Store(log_environment(self.cluster, SETTINGS), _no_queue)
+        back_up(store, BackupRepository(self.copies, self.cluster.clock), workers=0)
         self._check_backup(begun, set())
 
     def _heads(self) -> dict[HistoryName, _Begun]:
         """Return each log and record with its newest version now. A record has no incarnation."""
-        environment = log_place(self.place, SETTINGS)
+        environment = log_environment(self.cluster, SETTINGS)
         heads: dict[HistoryName, _Begun] = {}
-        for line in list_directory(self.place.index, ORGANISATION, LOGS):
+        for line in list_directory(self.cluster.index, ORGANISATION, LOGS):
             log = open_log(environment, ORGANISATION, line.id)
             begun = _Begun(log.record.owner, log.record.incarnation, log.head().version)
             heads[HistoryName("log", ORGANISATION, line.id)] = begun
-        for line in list_directory(self.place.index, ORGANISATION, RECORDS):
+        for line in list_directory(self.cluster.index, ORGANISATION, RECORDS):
             latest = Records(environment, ORGANISATION).stat(line.id)
             begun = _Begun(f"{ORGANISATION}/{line.id}", "", latest.version)
             heads[HistoryName("record", ORGANISATION, line.id)] = begun
         return heads
 
     def _check_backup(self, begun: Mapping[HistoryName, _Begun], spared: set[str]) -> None:
-        place = BackupRepository(self.copies, self.place.clock)
-        manifest = place.manifest()
-        backup = store_over(BackupIndex(place, manifest.root), place, manifest, SETTINGS)
+        repository = BackupRepository(self.copies, self.cluster.clock)
+        manifest = repository.manifest()
+        backup = store_over(BackupIndex(repository, manifest.root), repository, manifest, SETTINGS)
         alive = self._heads()
         try:
             self._check_readable(backup)
@@ -219,7 +219,7 @@ class BackupWorld:
                 if then.part in spared:
                     continue  # the part was contended, so the backup may have the state of its base backup
                 self._check_history(backup, history, then.version)
-            self._check_cut(backup, place)
+            self._check_cut(backup, repository)
         except (Corrupt, NotFound) as exc:
             raise Violation("backup reads back", f"{exc!r} {exc}") from exc
 
@@ -251,32 +251,34 @@ class BackupWorld:
         """
         try:
             if history.kind == "record":
-                found = backup.records(ORGANISATION).stat(history.name).version
+                restored = backup.records(ORGANISATION).stat(history.name).version
             else:
                 copied = backup.log(ORGANISATION, history.name)
-                found = copied.head().version
+                restored = copied.head().version
         except NotFound as exc:
             raise Violation("backup complete", f"{history} is missing") from exc
-        if found < version:
+        if restored < version:
             raise Violation(
-                "backup complete", f"{history} ends at version {found}, but version {version} was acknowledged"
+                "backup complete", f"{history} ends at version {restored}, but version {version} was acknowledged"
             )
         if history.kind == "log":
             try:
-                now = open_log(log_place(self.place, SETTINGS), ORGANISATION, history.name).hash_at(found)
+                now = open_log(log_environment(self.cluster, SETTINGS), ORGANISATION, history.name).hash_at(restored)
             except VersionForgotten:
                 return
-            if now != copied.hash_at(found):
-                raise Violation("backup is the history", f"{history} has another hash than the live store at {found}")
+            if now != copied.hash_at(restored):
+                raise Violation(
+                    "backup is the history", f"{history} has another hash than the live store at {restored}"
+                )
 
-    def _check_cut(self, backup: Store, place: BackupRepository) -> None:
+    def _check_cut(self, backup: Store, repository: BackupRepository) -> None:
         """Check the backup as of the median time of its entries, if all logs still have their history of that time."""
         logs = [backup.log(ORGANISATION, line.id) for line in backup.list(ORGANISATION)]
         times = [entry.created_ms for log in logs for entry in log.read(max(log.floor(), log.first))]
         if not times:
             return
         time_ms = sorted(times)[len(times) // 2]
-        cut = store_over(CutIndex(backup.environment, time_ms=time_ms), place, place.manifest(), SETTINGS)
+        cut = store_over(CutIndex(backup.environment, time_ms=time_ms), repository, repository.manifest(), SETTINGS)
         try:
             # Open all documents first. A log that forgot its history of that time raises VersionForgotten, and so do
             # its forks.
@@ -333,7 +335,7 @@ class _SlowBlobs:
 
 
 def _document(process: Process, name: str) -> Document:
-    return Document(open_log(log_place(process, SETTINGS), ORGANISATION, name))
+    return Document(open_log(log_environment(process, SETTINGS), ORGANISATION, name))
 
 
 def _change(process: Process, name: str, mutation: Mutation) -> object:

@@ -1,10 +1,10 @@
 """The world of branches: an operator restores backups and splits off copies, and devices continue at any server.
 
-A place is an index and a queue with the processes that use them. All places share the blobs. A restore ends all
-processes of a place, and starts processes of a new place on an earlier state of the index. A split keeps the first
-place, and starts another place on a copy of an earlier state of the index. Requests and answers in flight survive a
+A cluster is an index and a queue with the processes that use them. All clusters share the blobs. A restore ends all
+processes of a cluster, and starts processes of a new cluster on an earlier state of the index. A split keeps the first
+cluster, and starts another cluster on a copy of an earlier state of the index. Requests and answers in flight survive a
 restore and a split. Queued messages may survive a restore. The checks compare every state of a device with the history
-of the place that answered.
+of the cluster that answered.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from stratalog.testing.network import Network
 from stratalog.testing.scheduler import Scheduler
 from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.worker import Worker, WorkerSettings
-from tests.simulation.actors import Turns, log_place
-from tests.simulation.places import Place, Process
+from tests.simulation.actors import Turns, log_environment
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.travellers import Traveller
-from tests.simulation.world_queue import QueueTruth, beat
+from tests.simulation.world_queue import QueueTruth, send_heartbeats
 
 __all__ = ["BranchesWorld"]
 
@@ -57,13 +57,13 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Site:
-    """An address, with the place whose servers now answer at this address, and the network to this place.
+    """An address, with the cluster whose servers now answer at this address, and the network to this cluster.
 
     With ``queued``, the servers queue pushes.
     """
 
-    def __init__(self, place: Place, network: Network[Request], *, queued: bool) -> None:
-        self.place = place
+    def __init__(self, cluster: Cluster, network: Network[Request], *, queued: bool) -> None:
+        self.cluster = cluster
         self.network = network
         self.queued = queued
 
@@ -100,12 +100,12 @@ class BranchesWorld:
             body_inline_bytes_max=256,
             append_seconds_max=draw.choice((1, 10)),
         )
-        place = Place(scheduler)
-        create_log(log_place(place, self.settings), ORGANISATION, MAIN, "document")
-        self.places = [place]
-        """Every place that ever existed."""
+        cluster = Cluster(scheduler)
+        create_log(log_environment(cluster, self.settings), ORGANISATION, MAIN, "document")
+        self.clusters = [cluster]
+        """Every cluster that ever existed."""
 
-        self.sites = [Site(place, Network(scheduler), queued=draw.random() < 0.5)]
+        self.sites = [Site(cluster, Network(scheduler), queued=draw.random() < 0.5)]
         self.devices = [Traveller(f"device-{n}", MAIN, draw, self.sites[0]) for n in range(draw.choice((1, 2, 3)))]
         self.scripts = Turns({device.name: draw.randrange(5, 12) for device in self.devices})
         self.events = draw.choice((1, 1, 2, 3))
@@ -116,7 +116,7 @@ class BranchesWorld:
 
     def live(self, device: Traveller) -> None:
         """Run a device: make changes, send messages, and process answers, until every change is sent and confirmed."""
-        clock, draw, pause = self.places[0].clock, self.scheduler.random, 0.5
+        clock, draw, pause = self.clusters[0].clock, self.scheduler.random, 0.5
         while self.scripts[device.name] or device.pending:
             if clock.random() < 0.5 and self.scripts.take(device.name):
                 device.make()
@@ -131,29 +131,29 @@ class BranchesWorld:
 
     def operate(self) -> None:
         """Restore an older backup, or split off a copy, a few times."""
-        clock, draw = self.places[0].clock, self.scheduler.random
+        clock, draw = self.clusters[0].clock, self.scheduler.random
         for _ in range(self.events):
             clock.sleep(30 * clock.random())
             site = draw.choice(self.sites)
-            commits = len(site.place.index._journal)
-            branch = site.place.branch(
-                max(1, commits - int(commits * draw.random() ** 2)), keep_queue=draw.random() < 0.5
+            commits = len(site.cluster.index._journal)
+            branch = site.cluster.branch(
+                max(1, commits - int(commits * draw.random() ** 2)), shares_queue=draw.random() < 0.5
             )
-            self.places.append(branch)
+            self.clusters.append(branch)
             if len(self.sites) < SITES_MAX and draw.random() < 0.4:
                 branch.queue = type(branch.queue)(branch.clock)
                 self.sites.append(Site(branch, Network(self.scheduler), queued=site.queued))
                 self._open(self.sites[-1])
                 self.scheduler.counts.bump("splits")
             else:
-                site.place.stop()
-                site.place = branch
+                site.cluster.stop()
+                site.cluster = branch
                 self._open(site)
                 self.scheduler.counts.bump("restores")
 
     def serve(self, site: Site, process: Process) -> None:
         """Run a server: answer requests as the network delivers them. The store keeps the document cached."""
-        store = Store(log_place(process, self.settings), process.queue)
+        store = Store(log_environment(process, self.settings), process.queue)
         pushing = QueuedPushes(store).push if site.queued else push
         pause = 0.1
         while self.scripts:
@@ -167,9 +167,9 @@ class BranchesWorld:
 
     def work(self, process: Process) -> None:
         """Run a worker of the queue, and the thread that sends its heartbeats."""
-        store = Store(log_place(process, self.settings), process.queue, Rules(BUILT_IN_MUTATORS))
+        store = Store(log_environment(process, self.settings), process.queue, Rules(BUILT_IN_MUTATORS))
         worker = Worker(store, WORKING)
-        process.spawn(f"{process.name}/beat", partial(beat, process, worker), background=True)
+        process.spawn(f"{process.name}/beat", partial(send_heartbeats, process, worker), background=True)
         idle = 0.1
         while self.scripts:
             if worker.step():
@@ -178,12 +178,12 @@ class BranchesWorld:
                 process.clock.sleep(idle)
                 idle = min(2 * idle, IDLE_SECONDS_MAX)
 
-    def keep(self, process: Process) -> None:
+    def maintain(self, process: Process) -> None:
         """Take a snapshot, and sometimes forget all but the newest versions."""
         for _ in range(2):
             process.clock.sleep(30 * process.clock.random())
             with suppress(NotFound, *TRANSIENT):
-                document = Document(open_log(log_place(process, self.settings), ORGANISATION, MAIN))
+                document = Document(open_log(log_environment(process, self.settings), ORGANISATION, MAIN))
                 document.snapshot()
                 self.scheduler.counts.bump("snapshot")
                 if process.clock.random() < 0.3 and document.version > 3:
@@ -191,30 +191,30 @@ class BranchesWorld:
                     self.scheduler.counts.bump("floor")
 
     def check(self) -> None:
-        """Compare the devices' states with the histories of the places, and check that no change was lost silently."""
+        """Compare the devices' states with the clusters' histories. Check that no change was lost silently."""
         for device in self.devices:
             self._end(device)
-        histories = {id(place): self._history(place) for place in self.places}
+        histories = {id(cluster): self._history(cluster) for cluster in self.clusters}
         for history in histories.values():
             history.check_order(lambda client: client)
             resumptions = (entry for entry in history.entries.values() if entry.events[0].type == RESUME)
             self.scheduler.counts.bump("resumptions", len(list(resumptions)))
         for device in self.devices:
             device.check_seen(histories)
-            check_nothing_vanished(device, histories[id(device.site.place)])
+            check_nothing_vanished(device, histories[id(device.site.cluster)])
             self.scheduler.counts.bump("mutations lost", len(device.lost))
 
     def _open(self, site: Site) -> None:
-        place, number = site.place, len(self.places)
+        cluster, number = site.cluster, len(self.clusters)
         for server in range(SERVERS):
-            place.start(f"server-{number}-{server}", partial(self.serve, site))
-        place.start(f"keeper-{number}", self.keep)
+            cluster.start(f"server-{number}-{server}", partial(self.serve, site))
+        cluster.start(f"keeper-{number}", self.maintain)
         for worker in range(WORKERS if site.queued else 0):
-            place.start(f"worker-{number}-{worker}", self.work)
+            cluster.start(f"worker-{number}-{worker}", self.work)
 
     def _answer(self, process: Process, store: Store, pushing: Callable[..., Pushed], request: Request) -> None:
-        """Send the server's answer, with the server's place, to the device. After a transient error send nothing."""
-        device, message, place = request.device, request.message, process.place
+        """Send the server's answer, with the server's cluster, to the device. After a transient error send nothing."""
+        device, message, cluster = request.device, request.message, process.cluster
         try:
             document = store.document(ORGANISATION, MAIN)
             if isinstance(message, Push):
@@ -225,7 +225,7 @@ class BranchesWorld:
             return self.scheduler.counts.bump("tries failed")
         except Forbidden as exc:
             raise Violation("owner", "a device was forbidden access to its own group", device=device.name) from exc
-        device.site.network.answer(lambda: device.arrived.append((place, message, answer)))
+        device.site.network.answer(lambda: device.arrived.append((cluster, message, answer)))
         return None
 
     def _receive(self, device: Traveller) -> bool:
@@ -233,8 +233,8 @@ class BranchesWorld:
         before, final = device.cookie, False
         arrived, device.arrived = device.arrived, []
         self.scheduler.random.shuffle(arrived)
-        for place, message, answer in arrived:
-            device.place = place
+        for cluster, message, answer in arrived:
+            device.cluster = cluster
             if isinstance(message, Push):
                 device.learn(message, answer)
                 for outcome in answer.outcomes:
@@ -242,8 +242,8 @@ class BranchesWorld:
                 final = final or bool(answer.outcomes)
                 self.scheduler.counts.bump("queued", answer.queued)
             elif device.take(message, answer):
-                whole = any(isinstance(operation, Clear) for operation in answer.patch)
-                kind = "nothing new" if answer.cookie == message.cookie else "whole states" if whole else "patches"
+                is_full = any(isinstance(operation, Clear) for operation in answer.patch)
+                kind = "nothing new" if answer.cookie == message.cookie else "whole states" if is_full else "patches"
                 self.scheduler.counts.bump(kind)
             else:
                 self.scheduler.counts.bump("stale answers")
@@ -251,8 +251,8 @@ class BranchesWorld:
 
     def _end(self, device: Traveller) -> None:
         """Synchronise the device with its site, without faults. Then compare the device's content with the document."""
-        place = device.place = device.site.place
-        document = Document(open_log(log_place(place, self.settings), ORGANISATION, MAIN))
+        cluster = device.cluster = device.site.cluster
+        document = Document(open_log(log_environment(cluster, self.settings), ORGANISATION, MAIN))
         for _ in range(ROUNDS_MAX):
             device.take(device.pull(), pull(document, device.pull(), device.owner))
             if not device.pending:
@@ -263,15 +263,15 @@ class BranchesWorld:
         if device.content != {key: encode(value) for key, value in document.scan()}:
             raise Violation("converged", "a device's content differs from the document at the end", device=device.name)
 
-    def _history(self, place: Place) -> History:
-        return History(place, open_log(log_place(place, self.settings), ORGANISATION, MAIN).record.prefix)
+    def _history(self, cluster: Cluster) -> History:
+        return History(cluster, open_log(log_environment(cluster, self.settings), ORGANISATION, MAIN).record.prefix)
 
 
 class History(QueueTruth):
     """A `QueueTruth` with the version of each change by a device. Raises Violation if a change was committed twice."""
 
-    def __init__(self, place: Place, prefix: str) -> None:
-        super().__init__(place, prefix, BUILT_IN_MUTATORS)
+    def __init__(self, cluster: Cluster, prefix: str) -> None:
+        super().__init__(cluster, prefix, BUILT_IN_MUTATORS)
         self.changes: dict[str, int] = {}
         for version, recorded in self.committed.values():
             change = decode(recorded.args)["value"]
@@ -281,7 +281,7 @@ class History(QueueTruth):
 
 
 def check_nothing_vanished(device: Traveller, history: History) -> None:
-    """Check that the history of the device's present place has each change that no answer named as lost."""
+    """Check that the history of the device's present cluster has each change that no answer named as lost."""
     missing = sorted(device.made - history.changes.keys() - device.lost.keys())
     if missing:
         raise Violation("vanished", "a change was lost without a report", device=device.name, changes=missing)

@@ -20,9 +20,9 @@ from stratalog.log import Entry, Event, LogSettings, create_log, open_log
 from stratalog.protocol import Mutation
 from stratalog.testing.checkers import Violation
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.actors import Turns, choose, log_environment
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.mutants import Mutant, replaced
-from tests.simulation.places import Place, Process
 
 __all__ = ["MUTANTS", "ClientsWorld"]
 
@@ -52,7 +52,7 @@ class ClientsWorld:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
-        self.place = Place(scheduler)
+        self.cluster = Cluster(scheduler)
         self.settings = LogSettings(snapshot_entries_interval=scheduler.random.choice((2, 5, 100)))
         self.left = Turns(TURNS)
         self.next: dict[str, int] = {}
@@ -63,7 +63,7 @@ class ClientsWorld:
         No process may expire a group that was active after this time.
         """
 
-        document = Document(create_log(log_place(self.place, self.settings), ORGANISATION, NAME, "document"))
+        document = Document(create_log(log_environment(self.cluster, self.settings), ORGANISATION, NAME, "document"))
         for group in GROUPS:
             document.apply([_push(f"{group} 0", 1)], group=group, owner=OWNER)
             self.next[f"{group} 0"] = 2
@@ -74,7 +74,7 @@ class ClientsWorld:
             "expirer": self.expire,
             "collector": self.collect,
         }.items():
-            self.place.start(name, partial(self._repeat, turn))
+            self.cluster.start(name, partial(self._repeat, turn))
 
     def push(self, process: Process, document: Document) -> None:
         """Push the next mutations of a client, its first mutations again, or the only mutation of a visitor."""
@@ -110,14 +110,14 @@ class ClientsWorld:
 
     def check(self) -> None:
         """Check each entry of the log, and then the rows of clients in the newest state."""
-        document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, NAME))
+        document = Document(open_log(log_environment(self.cluster, self.settings), ORGANISATION, NAME))
         truth = _Truth()
         for entry in document.log.read():
             truth.add(entry, self.before_ms)
         state = document.state()
-        found = {key for key, _ in state.clients.scan(state.chunks, "")}
-        if found != truth.rows():
-            raise Violation("members", "the rows of clients differ from the log's clients", rows=found ^ truth.rows())
+        stored = {key for key, _ in state.clients.scan(state.chunks, "")}
+        if stored != truth.rows():
+            raise Violation("members", "the rows of clients differ from the log's clients", rows=stored ^ truth.rows())
         verify(document)
 
     def _apply(self, document: Document, batch: list[Mutation], group: str, owner: str = OWNER) -> list[Any]:
@@ -143,7 +143,7 @@ class ClientsWorld:
     def _open(self, process: Process) -> Document:
         while True:
             try:
-                return Document(open_log(log_place(process, self.settings), ORGANISATION, NAME))
+                return Document(open_log(log_environment(process, self.settings), ORGANISATION, NAME))
             except Unavailable:
                 process.clock.sleep(1)
 
@@ -202,9 +202,9 @@ def _append_anyhow(writer: Writer, decide: Callable[[State], Event | None], owne
     return (None if event is None else writer._log.append(event)), state
 
 
-def _bury_nobody(found: IdleClients) -> Event:
+def _bury_nobody(idle: IdleClients) -> Event:
     """Remove the idle clients, but write no collected markers of their groups."""
-    return Event(COLLECT, [sorted(found.clients), []])
+    return Event(COLLECT, [sorted(idle.clients), []])
 
 
 MUTANTS = (

@@ -19,15 +19,14 @@ import msgspec
 from stratalog.documents import Document, verify
 from stratalog.errors import Conflict, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
 from stratalog.keys import collecting_partition
-from stratalog.log import Environment as LogPlace
-from stratalog.log import LogSettings, create_log, open_log
+from stratalog.log import Environment, LogSettings, create_log, open_log
 from stratalog.maintenance.collection import CollectionReport, collect, collect_family
 from stratalog.protocol import Mutation
 from stratalog.testing.checkers import Violation
 from stratalog.testing.faults import FAULT_RATES, draw_weather
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.actors import Turns, choose, log_place
-from tests.simulation.places import Place, Process
+from tests.simulation.actors import Turns, choose, log_environment
+from tests.simulation.clusters import Cluster, Process
 
 __all__ = ["CollectWorld"]
 
@@ -70,16 +69,16 @@ class CollectWorld:
         rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash" if freezes else "freeze")), 0.0)
         if freezes:
             rates |= {"freeze_before": self.freeze_rate, "freeze_after": self.freeze_rate}
-        self.place = Place(scheduler, msgspec.structs.replace(weather, **rates))
+        self.cluster = Cluster(scheduler, msgspec.structs.replace(weather, **rates))
         self.left = Turns(TURNS)
         self.forks: list[str] = []
-        self._furnish(Document(create_log(log_place(self.place, SETTINGS), ORGANISATION, NAME, "document")))
+        self._furnish(Document(create_log(log_environment(self.cluster, SETTINGS), ORGANISATION, NAME, "document")))
         for name in ("writer-a", "writer-b"):
-            self.place.start(name, self.write, frees=False)
-        self.place.start("keeper", self.keep)
-        self.place.start("forker", self.fork, frees=False)
+            self.cluster.start(name, self.write, frees=False)
+        self.cluster.start("keeper", self.maintain)
+        self.cluster.start("forker", self.fork, frees=False)
         for name in ("collector-a", "collector-b"):
-            self.place.start(name, self.collect)
+            self.cluster.start(name, self.collect)
 
     def write(self, process: Process) -> None:
         """Put a large text under one of a few keys, or delete the key, sometimes in a fork."""
@@ -91,15 +90,15 @@ class CollectWorld:
             name, args = ("del", {"key": key}) if process.clock.random() < 0.3 else ("put", {"key": key, "value": text})
             self._try(lambda name=name, args=args: changing.mutate(name, args, client=process.name))  # noqa: B023
 
-    def keep(self, process: Process) -> None:
+    def maintain(self, process: Process) -> None:
         """Archive, free, and forget all but the newest versions of the document and of its forks."""
         while self._next(process):
-            kept = _document(process, choose(process.clock, (NAME, NAME, *self.forks)))
-            self._try(kept.archive)
-            self._try(lambda kept=kept: kept.free_segments())
+            document = _document(process, choose(process.clock, (NAME, NAME, *self.forks)))
+            self._try(document.archive)
+            self._try(lambda document=document: document.free_segments())
             if process.clock.random() < 0.6:
-                self._try(lambda kept=kept: self._forget(kept))
-            self.scheduler.counts.bump("archives", kept.log.environment.counters["archive"])
+                self._try(lambda document=document: self._forget(document))
+            self.scheduler.counts.bump("archives", document.log.environment.counters["archive"])
 
     def fork(self, process: Process) -> None:
         """Fork the newest version of the document or a fork, and change both logs, which share the family's blobs."""
@@ -109,10 +108,10 @@ class CollectWorld:
 
     def collect(self, process: Process) -> None:
         """Collect the family, or the whole organisation, repeatedly."""
-        environment = log_place(process, SETTINGS)
+        environment = log_environment(process, SETTINGS)
         while self._next(process):
-            whole = process.clock.random() < 0.5
-            self._try(lambda whole=whole: self._collect(environment, whole, lambda: self._interrupted(process)))
+            is_full = process.clock.random() < 0.5
+            self._try(lambda is_full=is_full: self._collect(environment, is_full, lambda: self._interrupted(process)))
 
     def check(self) -> None:
         """Check that each value of the retained history is readable, and that each snapshot rebuilds to the same roots.
@@ -121,13 +120,15 @@ class CollectWorld:
         """
         self._check_all()
         self.scheduler.now_ms += int(LONG_SECONDS_MAX * 1000)
-        environment = log_place(self.place, SETTINGS)
+        environment = log_environment(self.cluster, SETTINGS)
         for scope in (self._owner(), ORGANISATION):
-            planned, found = collect(environment, scope, dry_run=True), collect(environment, scope)
-            self._heed(found)
+            planned, collected = collect(environment, scope, dry_run=True), collect(environment, scope)
+            self._heed(collected)
             self.scheduler.counts.bump("dry runs")
-            if found != planned:
-                raise Violation("dry run", "a collection differs from its dry run", planned=planned, found=found)
+            if collected != planned:
+                raise Violation(
+                    "dry run", "a collection differs from its dry run", planned=planned, collected=collected
+                )
         self._check_all()
 
     def _check_all(self) -> None:
@@ -140,12 +141,12 @@ class CollectWorld:
                 raise Violation("history kept", str(exc), document=name) from exc
 
     def _check(self, name: str) -> None:
-        found = Document(open_log(log_place(self.place, SETTINGS), ORGANISATION, name))
-        self.scheduler.counts.bump("snapshots", verify(found).snapshots)
-        oldest = max(found.log.floor(), found.log.first)
-        for version in range(max(oldest, 1), found.version + 1):
-            found.at(version).to_dict()
-        for _ in found.versions(oldest):
+        document = Document(open_log(log_environment(self.cluster, SETTINGS), ORGANISATION, name))
+        self.scheduler.counts.bump("snapshots", verify(document).snapshots)
+        oldest = max(document.log.floor(), document.log.first)
+        for version in range(max(oldest, 1), document.version + 1):
+            document.at(version).to_dict()
+        for _ in document.versions(oldest):
             pass
 
     def _furnish(self, empty: Document) -> None:
@@ -154,10 +155,10 @@ class CollectWorld:
             [Mutation(client="setup", name="put", args={"key": key, "value": "small" * 20}) for key in FURNITURE]
         )
 
-    def _forget(self, kept: Document) -> None:
-        version = kept.version - 3
+    def _forget(self, document: Document) -> None:
+        version = document.version - 3
         if version > 0:
-            kept.forget_below(version)
+            document.forget_below(version)
             self.scheduler.counts.bump("floors")
 
     def _fork(self, process: Process, name: str) -> None:
@@ -172,17 +173,17 @@ class CollectWorld:
                 changed.mutate("put", {"key": choose(process.clock, KEYS), "value": _text(process)}, client="forker")
             self._forget(changed)
 
-    def _collect(self, environment: LogPlace, whole: bool, stop: Callable[[], bool]) -> None:
-        scope = ORGANISATION if whole else self._owner()
-        kept = self.place.index.get(collecting_partition(ORGANISATION), scope)
-        found = collect(environment, scope, stop=stop) if whole else collect_family(environment, scope, stop=stop)
+    def _collect(self, environment: Environment, is_full: bool, stop: Callable[[], bool]) -> None:
+        scope = ORGANISATION if is_full else self._owner()
+        saved = self.cluster.index.get(collecting_partition(ORGANISATION), scope)
+        report = collect(environment, scope, stop=stop) if is_full else collect_family(environment, scope, stop=stop)
         counts = self.scheduler.counts
         counts.bump("collections")
-        counts.bump("collections resumed", 0 if kept is None else 1)
-        counts.bump("collections stopped", 0 if found.is_finished else 1)
-        counts.bump("collected blobs", len(found.garbage))
-        counts.bump("blobs changed when looked at again", found.changed)
-        self._heed(found)
+        counts.bump("collections resumed", 0 if saved is None else 1)
+        counts.bump("collections stopped", 0 if report.is_finished else 1)
+        counts.bump("collected blobs", len(report.garbage))
+        counts.bump("blobs changed when looked at again", report.changed)
+        self._heed(report)
 
     def _interrupted(self, process: Process) -> bool:
         """Return whether a collector stops here. The collector may first sleep for a long time."""
@@ -190,13 +191,13 @@ class CollectWorld:
             process.clock.sleep(LONG_SECONDS_MAX * process.clock.random())
         return process.clock.random() < STOP_RATE
 
-    def _heed(self, found: CollectionReport) -> None:
-        for failure in found.failures:
+    def _heed(self, report: CollectionReport) -> None:
+        for failure in report.failures:
             if failure.code in (Corrupt.code, NotFound.code):
                 raise Violation("nothing dangling", failure.reason)
 
     def _owner(self) -> str:
-        return open_log(log_place(self.place, SETTINGS), ORGANISATION, NAME).record.owner
+        return open_log(log_environment(self.cluster, SETTINGS), ORGANISATION, NAME).record.owner
 
     def _next(self, process: Process) -> bool:
         self._pause(process)
@@ -221,7 +222,7 @@ def _document(process: Process, name: str) -> Document:
     """Open the document. Retry after every error."""
     while True:
         try:
-            return Document(open_log(log_place(process, SETTINGS), ORGANISATION, name))
+            return Document(open_log(log_environment(process, SETTINGS), ORGANISATION, name))
         except StratalogError:
             process.clock.sleep(1)
 

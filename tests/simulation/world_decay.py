@@ -25,8 +25,7 @@ from stratalog.documents.read_back import read_state_back
 from stratalog.documents.snapshots import roots_of
 from stratalog.documents.values import Values
 from stratalog.errors import Conflict, ContentionError, Corrupt, NotFound, OutcomeUnknown, StratalogError, Unavailable
-from stratalog.log import Environment as LogPlace
-from stratalog.log import Event, Log, LogSettings, create_log, open_log
+from stratalog.log import Environment, Event, Log, LogSettings, create_log, open_log
 from stratalog.log.app_snapshots import read_app_snapshot_back
 from stratalog.log.archive import open_archive
 from stratalog.log.directory import LOGS, list_directory
@@ -42,8 +41,8 @@ from stratalog.testing.faults import FAULT_RATES, Weather, draw_weather
 from stratalog.testing.scheduler import Scheduler
 from stratalog.tree.chunks import Chunks
 from tests.damage import DAMAGES, LOSE, damage_blob
-from tests.simulation.actors import Turns, choose, log_place, machine_source
-from tests.simulation.places import Place, Process
+from tests.simulation.actors import Turns, choose, log_environment, machine_source
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.scrub_truth import ScrubTruth
 
 __all__ = ["DecayWorld"]
@@ -98,10 +97,10 @@ class DecayWorld:
         draw = scheduler.random
         self.scheduler = scheduler
         self.is_busy = draw.random() < BUSY_RATE
-        self.place = Place(scheduler, Weather() if self.is_busy else _weather(scheduler))
+        self.cluster = Cluster(scheduler, Weather() if self.is_busy else _weather(scheduler))
         self.is_slow = not self.is_busy and draw.random() < SLOW_RATE
         self.settings = BUSY_SETTINGS if self.is_busy else SETTINGS
-        self.shadow = MemoryBlobs(self.place.clock)
+        self.shadow = MemoryBlobs(self.cluster.clock)
         self.machine: dict[str, bytes] = {}
         self.damaged: dict[str, str] = {}
         self.damages: dict[str, int] = {}
@@ -110,14 +109,14 @@ class DecayWorld:
         After another put the disk may damage the blob again.
         """
 
-        self.scrubs = ScrubTruth(self.place.clock)
+        self.scrubs = ScrubTruth(self.cluster.clock)
         self.decays = 0 if self.is_busy else draw.choice((0, 1, 2, 6))
         self._remember_puts()
         others = {"collector": COLLECTIONS, "disk": self.decays, "scrubber": draw.choice(SCRUBS) if self.is_slow else 0}
         self.left = Turns(BUSY_TURNS if self.is_busy else TURNS | others)
         self.documents = [NAME]
         self.handles: dict[tuple[str, str], Document] = {}
-        honest = log_place(self.place, self.settings)
+        honest = log_environment(self.cluster, self.settings)
         self._furnish(Document(create_log(honest, ORGANISATION, NAME, "document")))
         create_log(honest, ORGANISATION, SHEET, "sheet")
         acts: dict[str, Callable[[Process], None]] = {
@@ -127,13 +126,13 @@ class DecayWorld:
             "forgetter-b": self.forget,
             "forker-a": self.fork,
             "forker-b": self.fork,
-            "keeper": self.keep,
+            "keeper": self.maintain,
             "collector": self.collect,
             "disk": self.decay,
             "scrubber": self.scrub,
         }
         for name in self.left:
-            self.place.start(name, lambda process, act=acts[name]: self._repeat(process, act))  # type: ignore[misc]
+            self.cluster.start(name, lambda process, act=acts[name]: self._repeat(process, act))  # type: ignore[misc]
 
     # Actors
 
@@ -184,7 +183,7 @@ class DecayWorld:
             self._raise(source.log, lambda: source.forget_below(at))
             self.scheduler.counts.bump("pins moved")
 
-    def keep(self, process: Process) -> None:
+    def maintain(self, process: Process) -> None:
         """Archive segments, and free segments that were archived or forgotten long ago."""
         if process.clock.random() < 0.3:
             sheet = self._sheet(process)
@@ -197,26 +196,26 @@ class DecayWorld:
 
     def collect(self, process: Process) -> None:
         """Collect one family."""
-        environment = log_place(process, self.settings)
+        environment = log_environment(process, self.settings)
         owner = open_log(environment, ORGANISATION, choose(process.clock, (NAME, NAME, SHEET))).record.owner
         try:
-            found = collect_family(environment, owner)
+            report = collect_family(environment, owner)
         except (Corrupt, NotFound):
             self.scheduler.counts.bump("collections refused")
             raise
-        self.scheduler.counts.bump("collected blobs", len(found.garbage))
+        self.scheduler.counts.bump("collected blobs", len(report.garbage))
 
     def scrub(self, process: Process) -> None:
         """Run one pass of the scrub, which reads at most `SCRUB_BLOBS_MAX` blobs. A round may take several passes."""
-        report = self.scrubs.run_pass(log_place(process, self.settings), SCRUB_DAYS, SCRUB_BLOBS_MAX)
+        report = self.scrubs.run_pass(log_environment(process, self.settings), SCRUB_DAYS, SCRUB_BLOBS_MAX)
         self.scheduler.counts.bump("scrub rounds", report.is_round_finished and report.blobs > 0)
 
     def decay(self, process: Process) -> None:
         """Damage one blob of any kind."""
-        keys = sorted(set(self.place.blobs._bodies) - set(self.damaged))
+        keys = sorted(set(self.cluster.blobs._bodies) - set(self.damaged))
         if keys:
             key, how = choose(process.clock, keys), choose(process.clock, DAMAGES)
-            damage_blob(self.place.blobs, key, how)
+            damage_blob(self.cluster.blobs, key, how)
             self.damaged[key] = how
             self.damages[key] = self.damages.get(key, 0) + 1
             self.scheduler.counts.bump("blobs damaged")
@@ -225,23 +224,23 @@ class DecayWorld:
 
     def check(self) -> None:
         """Check that needed blobs exist. Restore damaged blobs. Then check that all retained history is readable."""
-        honest = log_place(self.place, self.settings)
+        honest = log_environment(self.cluster, self.settings)
         owners = {open_log(honest, ORGANISATION, name).record.owner for name in (NAME, SHEET)}
         for owner in owners:
             for key in self._marked(owner):
-                standing, decayed = self.place.blobs.stat(key) is not None, self.damaged.get(key) == LOSE
+                standing, decayed = self.cluster.blobs.stat(key) is not None, self.damaged.get(key) == LOSE
                 if not standing and not decayed:
                     raise Violation("needed freed", "a blob that is still referred to was collected", key=key)
         for key in list(self.damaged):
-            self.place.blobs.put(key, self.shadow.get(key))
-        living = {listing.id for listing in list_directory(self.place.index, ORGANISATION, LOGS)}
+            self.cluster.blobs.put(key, self.shadow.get(key))
+        living = {listing.id for listing in list_directory(self.cluster.index, ORGANISATION, LOGS)}
         for name in living & set(self.documents):
             self._check(name, self._check_document)
         self._check(SHEET, self._check_sheet)
 
     def _check(self, name: str, reads: Callable[[Log], None]) -> None:
         try:
-            reads(open_log(log_place(self.place, self.settings), ORGANISATION, name))
+            reads(open_log(log_environment(self.cluster, self.settings), ORGANISATION, name))
         except Corrupt as exc:
             raise Violation("nothing dangling", str(exc), log=name) from exc
         except NotFound as exc:
@@ -302,8 +301,8 @@ class DecayWorld:
 
     def _require_read(self, what: str, log: Log, before: Mapping[str, int]) -> None:
         """Check that the base at the floor needs no blob of ``before`` that is still damaged."""
-        stored = read_name(self.place.index, ORGANISATION, log.record.name)
-        base = newest_snapshot(self.place.index, log.record.prefix, stored.floor) if stored else None
+        stored = read_name(self.cluster.index, ORGANISATION, log.record.name)
+        base = newest_snapshot(self.cluster.index, log.record.prefix, stored.floor) if stored else None
         if base is None:
             raise Violation("history kept", "there is no snapshot at or below the floor", log=log.record.name)
         if log.record.kind == "document":
@@ -318,16 +317,17 @@ class DecayWorld:
 
     def _require_archive(self, log: Log, segment: Segment) -> None:
         """Check the archive of a freed segment. The archive is now the only copy, so it must not be empty."""
-        environment = LogPlace(self.place.index, self.shadow, self.place.clock, self.settings)
+        environment = Environment(self.cluster.index, self.shadow, self.cluster.clock, self.settings)
         if not open_archive(environment, log.record.prefix, log.record.owner, segment):
             raise Violation("unread", "a segment was freed, but its archive is empty")
 
     def _segments(self, log: Log) -> dict[int, Segment]:
-        return {segment.first: segment for segment in list_segments(self.place.index, log.record.prefix)}
+        return {segment.first: segment for segment in list_segments(self.cluster.index, log.record.prefix)}
 
     def _marked(self, owner: str) -> Iterator[str]:
         """Return the keys of needed blobs, from undamaged copies. Skip archives, which a process may rewrite."""
-        environment, marked = LogPlace(self.place.index, self.shadow, self.place.clock, self.settings), set[str]()
+        environment = Environment(self.cluster.index, self.shadow, self.cluster.clock, self.settings)
+        marked = set[str]()
         Marking(environment, owner, marked.add, Reached(), set(), lambda: None).run()
         return (f"{owner}/{name}" for name in sorted(marked) if not name.startswith("archive/"))
 
@@ -361,7 +361,7 @@ class DecayWorld:
         if (process.name, name) not in self.handles or self.handles[process.name, name].log.environment.index is not (
             process.index
         ):
-            environment = log_place(process, self.settings)
+            environment = log_environment(process, self.settings)
             environment.chunk_source = machine_source(process, self.machine)
             self.handles[process.name, name] = Document(open_log(environment, ORGANISATION, name))
         return self.handles[process.name, name]
@@ -369,7 +369,7 @@ class DecayWorld:
     def _sheet(self, process: Process) -> Log:
         while True:
             try:
-                return open_log(log_place(process, self.settings), ORGANISATION, SHEET)
+                return open_log(log_environment(process, self.settings), ORGANISATION, SHEET)
             except StratalogError:
                 process.clock.sleep(1)
 
@@ -379,7 +379,7 @@ class DecayWorld:
         empty.apply([Mutation(client="setup", name="put", args=put(key)) for key in FURNITURE])
 
     def _remember_puts(self) -> None:
-        blobs, put = self.place.blobs, self.place.blobs.put
+        blobs, put = self.cluster.blobs, self.cluster.blobs.put
 
         def remembered(key: str, body: bytes) -> None:
             put(key, body)

@@ -54,7 +54,7 @@ class Commit(msgspec.Struct):
     blob: bytes = b""
     """The blob that the commit stores, or empty bytes if it stores no blob."""
 
-    told: Answered = Answered.UNKNOWN
+    reported: Answered = Answered.UNKNOWN
 
 
 class BlobPut(msgspec.Struct, frozen=True):
@@ -137,20 +137,20 @@ class DiskWorld:
         self._lives += 1
         return os.path.join(self._root, str(self._lives))
 
-    def _check_index(self, found: Mapping[str, Item], blobs: Blobs) -> None:
+    def _check_index(self, items: Mapping[str, Item], blobs: Blobs) -> None:
         brought = {stat.key for stat in blobs.list("commits/")}
         for commit in self.commits:
-            standing = [sort for sort in commit.sorts if sort in found and _own(found[sort], commit)]
+            standing = [sort for sort in commit.sorts if sort in items and _own(items[sort], commit)]
             if commit.blob and (_blob_key(commit) in brought) != bool(standing):
                 raise Violation("brought blob", "only one of a commit and its blob is stored", commit=commit)
-            if commit.told is Answered.ACKNOWLEDGED and len(standing) < len(commit.sorts):
-                raise Violation("acknowledged", "an acknowledged commit is lost", commit=commit, found=standing)
-            if commit.told is Answered.REFUSED and standing:
-                raise Violation("refused", "a refused commit took effect", commit=commit, found=standing)
+            if commit.reported is Answered.ACKNOWLEDGED and len(standing) < len(commit.sorts):
+                raise Violation("acknowledged", "an acknowledged commit is lost", commit=commit, standing=standing)
+            if commit.reported is Answered.REFUSED and standing:
+                raise Violation("refused", "a refused commit took effect", commit=commit, standing=standing)
             if 0 < len(standing) < len(commit.sorts):
-                raise Violation("atomic", "a commit is only partly stored", commit=commit, found=standing)
+                raise Violation("atomic", "a commit is only partly stored", commit=commit, standing=standing)
         for sort, item in self.witnessed.items():
-            if found.get(sort) != item:
+            if items.get(sort) != item:
                 raise Violation("witnessed", "an item that a reader saw is lost", item=item)
 
     def _check_blobs(self, blobs: Blobs) -> None:
@@ -211,9 +211,9 @@ class _Life:
             self.world.opened.append(self.database)
         except Corrupt as exc:
             raise Violation("opens", str(exc)) from exc
-        found = self._integrity()
-        if found != "ok":
-            raise Violation("integrity", found)
+        problem = self._integrity()
+        if problem != "ok":
+            raise Violation("integrity", problem)
 
     def _integrity(self) -> str:
         connection = apsw.Connection(self.database.path, vfs=self.machine.vfs)
@@ -235,8 +235,8 @@ class _Life:
             sorts = sorts[:1]
         commit = Commit(f"w{number}", sorts, f"blob {number} ".encode() * 100 if self.clock.random() < 0.5 else b"")
         self.world.commits.append(commit)
-        commit.told = self._told(commit)
-        self.world.scheduler.counts.bump(commit.told.value)
+        commit.reported = self._reported(commit)
+        self.world.scheduler.counts.bump(commit.reported.value)
 
     def read(self) -> None:
         """Read all items and record them for the checks. A reader may see only durable items."""
@@ -276,7 +276,7 @@ class _Life:
         self.world.document.write(self.database, self.blobs, self.clock)
         self.world.scheduler.counts.bump("changes")
 
-    def _told(self, commit: Commit) -> Answered:
+    def _reported(self, commit: Commit) -> Answered:
         try:
             blobs = {_blob_key(commit): commit.blob} if commit.blob else NO_BLOBS
             self.world.scheduler.counts.bump("commits with blobs", len(blobs))

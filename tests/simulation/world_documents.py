@@ -26,12 +26,12 @@ from stratalog.ports.index import Item, Put, Write
 from stratalog.protocol import Mutation, Outcome
 from stratalog.testing.checkers import Violation
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.actors import Turns, choose, log_environment
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.documents_jobs import Fork, Job, group_of
-from tests.simulation.documents_truth import Told, Truth, check_answer, check_merged, check_projected, check_told
+from tests.simulation.documents_truth import Reported, Truth, check_answer, check_merged, check_projected, check_reports
 from tests.simulation.faulty import RULES, check_letters, faulty_rules
 from tests.simulation.hostile import reuse_number
-from tests.simulation.places import Place, Process
 
 __all__ = ["DocumentWorld"]
 
@@ -90,7 +90,7 @@ class DocumentWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         draw = scheduler.random
         self.scheduler = scheduler
-        self.place = Place(scheduler)
+        self.cluster = Cluster(scheduler)
         self.rules = faulty_rules(scheduler)
         self.settings = LogSettings(
             segment_entries_target=draw.choice((3, 5, 8)),
@@ -100,19 +100,19 @@ class DocumentWorld:
         )
         self.jobs = [self._job(f"client-{position}", draw.randrange(8, 14)) for position in range(3)]
         self.forks = [Fork(f"fork-{position}", self._mutations(f"forker-{position}", 4)) for position in range(2)]
-        self.told: list[Told] = []
+        self.reported: list[Reported] = []
         self.seen: dict[int, dict[str, Any]] = {}
         self.collecting = False
         self.left = Turns()
-        made = create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, "document")
+        made = create_log(log_environment(self.cluster, self.settings), ORGANISATION, MAIN, "document")
         Document(made, RULES).apply(FURNITURE)
         for position in range(draw.choice((2, 3))):
-            self.place.start(f"server-{position}", self.serve, frees=False)
+            self.cluster.start(f"server-{position}", self.serve, frees=False)
         for name, turn, turns in self._roles():
             self.left[name] = turns
-            self.place.start(name, partial(self._repeat, turn))
+            self.cluster.start(name, partial(self._repeat, turn))
         for fork in self.forks[: draw.randrange(0, 3)]:
-            self.place.start(fork.name, partial(self.branch, fork), frees=False)
+            self.cluster.start(fork.name, partial(self.branch, fork), frees=False)
 
     def serve(self, process: Process) -> None:
         """Push batches of clients, some again or too early. Two servers seldom push for one client at the same time."""
@@ -173,8 +173,8 @@ class DocumentWorld:
         """Read the whole content of some version. All readers of a version must get the same content."""
         head = document.version
         version = head - int(process.clock.random() * min(head, 6))
-        whole = document.at(version).to_dict()
-        if self.seen.setdefault(version, whole) != whole:
+        values = document.at(version).to_dict()
+        if self.seen.setdefault(version, values) != values:
             raise Violation("state", "two readers of one version got different content", version=version)
         self.scheduler.counts.bump("reads")
 
@@ -188,21 +188,21 @@ class DocumentWorld:
     def check(self) -> None:
         """Compare the answers, and the history that is still readable, with the commits."""
         document = self._quiet(self.open_honest(MAIN))
-        truth = Truth(self.place, document.log.record.prefix, RULES.mutators)
+        truth = Truth(self.cluster, document.log.record.prefix, RULES.mutators)
         truth.check_order(group_of)
-        check_told(self.told, truth)
-        check_letters(self.place, document.log.record.incarnation, truth)
-        for version, whole in self.seen.items():
-            truth.check_state(version, whole)
-        self._check_kept(document, truth)
-        check_projected(self.place.index.query(PROJECTED), truth)
+        check_reports(self.reported, truth)
+        check_letters(self.cluster, document.log.record.incarnation, truth)
+        for version, values in self.seen.items():
+            truth.check_state(version, values)
+        self._check_preserved(document, truth)
+        check_projected(self.cluster.index.query(PROJECTED), truth)
         for fork in self.forks:
             if fork.merged or fork.refused:
                 self._check_fork(document, fork, truth)
 
     def open(self, process: Process) -> Document:
         """Open the document as a new process does. Retry while the store is unavailable."""
-        environment = log_place(process, self.settings)
+        environment = log_environment(process, self.settings)
         while True:
             try:
                 return Document(open_log(environment, ORGANISATION, MAIN), self.rules)
@@ -211,7 +211,7 @@ class DocumentWorld:
 
     def open_honest(self, name: str) -> Document:
         """Open the document or a fork through ports without faults."""
-        return Document(open_log(log_place(self.place, self.settings), ORGANISATION, name), RULES)
+        return Document(open_log(log_environment(self.cluster, self.settings), ORGANISATION, name), RULES)
 
     def projection(self, document: Document, process: Process) -> Projection:
         """Return a projection that writes a row for each entry under a random key.
@@ -288,7 +288,7 @@ class DocumentWorld:
         self.scheduler.counts.bump(outcome.status)
         check_answer(outcome, done, collecting=self.collecting and job is self.jobs[-1])
         if outcome.status in ("applied", "rejected", "seen"):
-            self.told.append(Told(job.client, outcome.id, outcome.status, outcome.version, outcome.reason))
+            self.reported.append(Reported(job.client, outcome.id, outcome.status, outcome.version, outcome.reason))
             job.done = max(job.done, outcome.id)
         job.over = job.done == len(job.mutations) or outcome.status == "collected"
 
@@ -307,7 +307,7 @@ class DocumentWorld:
             raise Violation("merged", "a merge's report is incomplete", fork=fork.name, reported=len(report))
         fork.merged = True
         self.scheduler.counts.bump("merges")
-        self.scheduler.counts.bump("merged mutations", sum(one.merged_in is not None for one in report))
+        self.scheduler.counts.bump("merged mutations", sum(mutation.merged_in is not None for mutation in report))
 
     def _forked(self, process: Process, document: Document, name: str) -> Document:
         try:
@@ -325,7 +325,7 @@ class DocumentWorld:
 
     def _quiet(self, document: Document) -> Document:
         """Without faults, complete the projection, and repeat the merge of each merged fork."""
-        honest = Process(self.place, "checker")
+        honest = Process(self.cluster, "checker")
         self._try(partial(self.projection(document, honest).catch_up))
         for fork in self.forks:
             if fork.merged:
@@ -333,7 +333,7 @@ class DocumentWorld:
         self._try(partial(self.projection(document, honest).catch_up))
         return document
 
-    def _check_kept(self, document: Document, truth: Truth) -> None:
+    def _check_preserved(self, document: Document, truth: Truth) -> None:
         """Check that retained versions are readable and verify, and that samples of their content match ``truth``."""
         fresh = self.open_honest(document.name)
         oldest, head = max(fresh.log.floor(), fresh.log.first), fresh.version
@@ -346,7 +346,7 @@ class DocumentWorld:
             verify(fresh)
             for key in HISTORIES:
                 truth.check_history(fresh, key, oldest)
-            for client, id in [one for one in truth.committed if one[1] == SAMPLED_ID]:
+            for client, id in [origin for origin in truth.committed if origin[1] == SAMPLED_ID]:
                 truth.check_applied(fresh, client, id, oldest)
         except NotFound as exc:
             raise Violation("kept", str(exc)) from exc
@@ -355,11 +355,11 @@ class DocumentWorld:
 
     def _check_fork(self, document: Document, fork: Fork, truth: Truth) -> None:
         copy = self.open_honest(fork.name)
-        own = Truth(self.place, copy.log.record.prefix, RULES.mutators, truth, copy.log.first)
+        own = Truth(self.cluster, copy.log.record.prefix, RULES.mutators, truth, copy.log.first)
         own.check_order(group_of)
         check_merged(own, truth, refused=fork.refused)
-        check_letters(self.place, copy.log.record.incarnation, own)
-        self._check_kept(copy, own)
+        check_letters(self.cluster, copy.log.record.incarnation, own)
+        self._check_preserved(copy, own)
 
     def _job(self, client: str, count: int) -> Job:
         return Job(client, self._mutations(client, count))

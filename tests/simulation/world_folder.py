@@ -22,8 +22,8 @@ from stratalog.testing.checkers import Violation
 from stratalog.testing.faults import Weather
 from stratalog.testing.scheduler import Actor, Scheduler
 from tests.simulation.actors import Turns, choose
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.file_steps import FileSteps
-from tests.simulation.places import Place, Process
 from tests.simulation.scratch import scratch_folder
 
 __all__ = ["FolderWorld"]
@@ -76,7 +76,7 @@ class FolderWorld:
         self.scheduler = scheduler
         self.steps = _steps[scheduler]
         self.steps.operation = self._operate
-        self.place = Place(scheduler, Weather(storm_calls=draw.randrange(100, 600)))
+        self.cluster = Cluster(scheduler, Weather(storm_calls=draw.randrange(100, 600)))
         self.kill_rate = draw.choice((0.0, 0.01, 0.02, 0.05))
         self.keys = KEYS[: draw.choice((1, 1, 2, 3))]
         self.processes: dict[Actor, Process] = {}
@@ -85,7 +85,7 @@ class FolderWorld:
         self.folder, self._remove = scratch_folder(self, "folder")
         self.left = Turns({f"process-{position}": TURNS for position in range(draw.choice((3, 4)))})
         for name in self.left:
-            self.place.start(name, self.run)
+            self.cluster.start(name, self.run)
 
     def run(self, process: Process) -> None:
         """Open the folder and act on it while turns are left."""
@@ -152,7 +152,7 @@ class FolderWorld:
 
     def _check(self) -> None:
         try:
-            blobs = FileBlobs(self.folder, self.place.clock, sync=lambda _: None)
+            blobs = FileBlobs(self.folder, self.cluster.clock, sync=lambda _: None)
             standing = {stat.key: stat for stat in blobs.list("")}
             for key in standing:
                 blobs.get(key)
@@ -181,7 +181,7 @@ class FolderWorld:
         actor = scheduler.parking()
         if scheduler.report is not None:
             scheduler.report(f"{scheduler.steps:>6} {scheduler.now_ms:>10} ms  {actor.name:<16} {label}")
-        if scheduler.calls > self.place.weather.storm_calls:
+        if scheduler.calls > self.cluster.weather.storm_calls:
             scheduler.calm()
         if scheduler.stormy and scheduler.random.random() < self.kill_rate:
             scheduler.counts.bump("killed")

@@ -20,8 +20,8 @@ from stratalog.testing.checkers import Answered, LoggedEntry, Violation
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Turns
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.mutants import Mutant, replaced
-from tests.simulation.places import Place, Process
 
 __all__ = ["MUTANTS", "CounterWorld"]
 
@@ -43,13 +43,13 @@ class CounterWorld:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
-        self.place = Place(scheduler)
+        self.cluster = Cluster(scheduler)
         self.history = History(scheduler)
         self.attempts_max = scheduler.random.choice(ATTEMPTS)
         writers = scheduler.random.randrange(2, 7)
         self.left = Turns({f"writer-{position}": WRITES // writers for position in range(writers)})
         for name in self.left:
-            self.place.start(name, self.write)
+            self.cluster.start(name, self.write)
 
     def write(self, process: Process) -> None:
         """Run one writer. The world counts its turns. After a crash, another process takes the remaining turns."""
@@ -62,7 +62,7 @@ class CounterWorld:
 
     def check(self) -> None:
         """Run all checkers of `History` on the sequence as the backend stores it."""
-        self.history.check([_found(item) for item in self.place.index.query(PARTITION)])
+        self.history.check([_logged_entry(item) for item in self.cluster.index.query(PARTITION)])
 
     def _append(self, process: Process, count: int) -> None:
         write_id = new_id(process.clock)
@@ -169,7 +169,7 @@ def _at(index: Index, version: int) -> Item | None:
     return index.get(PARTITION, number(version))
 
 
-def _found(item: Item) -> LoggedEntry:
+def _logged_entry(item: Item) -> LoggedEntry:
     attributes = item.attributes
     return LoggedEntry(parse_number(item.sort), str(attributes["a"]), str(attributes["w"]), int(attributes["n"]))
 

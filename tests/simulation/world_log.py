@@ -29,11 +29,11 @@ from stratalog.log.sweep import sweep_deleted
 from stratalog.testing.checkers import Answered, Violation, check_gapless
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.actors import Role, Turns, choose, dawdle, log_place
+from tests.simulation.actors import Role, Turns, choose, dawdle, log_environment
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.hostile import reuse_append
 from tests.simulation.log_outcomes import Change, check_changes
 from tests.simulation.log_truth import Answer, Truth, check_answers
-from tests.simulation.places import Place, Process
 
 __all__ = ["LogWorld", "check_content", "content"]
 
@@ -76,7 +76,7 @@ class LogWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         draw = scheduler.random
         self.scheduler = scheduler
-        self.place = self._place(scheduler)
+        self.cluster = self._cluster(scheduler)
         self.settings = LogSettings(
             segment_entries_target=draw.choice((1, 2, 4, 8)),
             body_inline_bytes_max=64,
@@ -90,25 +90,25 @@ class LogWorld:
         self.numbers: Counter[str] = Counter()
         self.left = Turns()
         self.changes: list[Change] = []
-        self._create(log_place(self.place, self.settings), ORGANISATION, MAIN, draw.choice(("log", "model")))
+        self._create(log_environment(self.cluster, self.settings), ORGANISATION, MAIN, draw.choice(("log", "model")))
         for role in self._roles():
             self.left[role.name] = role.turns
-            self.place.start(role.name, partial(self._run, role), frees=role.frees, marks=role.marks)
+            self.cluster.start(role.name, partial(self._run, role), frees=role.frees, marks=role.marks)
 
     def check(self) -> None:
         """Compare the answers, and the history that is still readable, with the commits."""
-        truth = Truth(writes for _, writes in self.place.index._journal)
+        truth = Truth(writes for _, writes in self.cluster.index._journal)
         self._count(truth)
         for prefix, log in truth.logs.items():
-            self.histories[prefix].check(log.found, log.first - 1)
+            self.histories[prefix].check(log.entries, log.first - 1)
         check_answers(self.answers, truth)
         check_changes(self.changes, truth)
         for (prefix, version), write_id in self.seen.items():
             if truth.write_ids(prefix, self.lineages.get(prefix, ())).get(version) != write_id:
                 raise Violation("read", "an uncommitted version was read", log=prefix, version=version, read=write_id)
-        honest = log_place(self.place, self.settings)
+        honest = log_environment(self.cluster, self.settings)
         for organisation in (ORGANISATION, OTHER):
-            for listing in list_directory(self.place.index, organisation, LOGS):
+            for listing in list_directory(self.cluster.index, organisation, LOGS):
                 self._check_log(open_log(honest, organisation, listing.id), truth)
         self._check_names(truth)
 
@@ -170,7 +170,7 @@ class LogWorld:
         self._delete(self._any_log(process, log))
         self._create(log.environment, ORGANISATION, MAIN, log.record.kind)
 
-    def found(self, process: Process, log: Log) -> None:
+    def establish(self, process: Process, log: Log) -> None:
         """Create a log under a contested name, or delete the log that has the name."""
         name = f"found-{int(2 * process.clock.random())}"
         try:
@@ -194,8 +194,8 @@ class LogWorld:
             self._delete(theirs)
         sweep_deleted(environment, OTHER)
 
-    def _place(self, scheduler: Scheduler) -> Place:
-        return Place(scheduler)
+    def _cluster(self, scheduler: Scheduler) -> Cluster:
+        return Cluster(scheduler)
 
     def _roles(self) -> list[Role]:
         draw = self.scheduler.random.random
@@ -215,15 +215,15 @@ class LogWorld:
             (0.3, [Role("deleter", self.delete, 2, 0.8)]),
             (0.4, [Role(f"namesake-{position}", self.namesake, 4, 0.2) for position in range(2)]),
         ]
-        if self.place.weather.far_skew_ms_max:
+        if self.cluster.weather.far_skew_ms_max:
             roles.append(Role("laggard", self.free, 10, 0.3, marks=False))
         if draw() < 0.12:
-            roles += [Role(f"founder-{position}", self.found, FOUNDER_TURNS, 0.1) for position in range(2)]
+            roles += [Role(f"founder-{position}", self.establish, FOUNDER_TURNS, 0.1) for position in range(2)]
         return roles + [role for chance, some in rare if draw() < chance for role in some]
 
     def _run(self, role: Role, process: Process) -> None:
         """Run the turns of one process. The process keeps its handle until a call raises NotFound."""
-        environment = log_place(process, self.settings)
+        environment = log_environment(process, self.settings)
         self.counters.append(environment.counters)
         log: Log | None = None
         while self.left.take(role.name):
@@ -354,7 +354,7 @@ class LogWorld:
 
     def _check_names(self, truth: Truth) -> None:
         """Check that directories, and the lists of a name's organisations, contain exactly the existing logs."""
-        index = self.place.index
+        index = self.cluster.index
         names = {(prefix.partition("/")[0], prefix.partition("/")[2].partition("@")[0]) for prefix in truth.logs}
         living = {name: record for name in names if (record := read_name(index, *name)) and not record.deleted_ms}
         for log in {log for _, log in names}:
@@ -376,7 +376,7 @@ class LogWorld:
 
     def _moment(self) -> int:
         """Return the number of commits that have taken effect."""
-        return len(self.place.index._journal)
+        return len(self.cluster.index._journal)
 
 
 def content(write_id: str) -> Event:

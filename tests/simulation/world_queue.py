@@ -35,12 +35,12 @@ from stratalog.worker.messages import QueuedPush, open_push, read_message
 from stratalog.worker.queued_pushes import QueuedPushes
 from stratalog.worker.settlement import Settlement, Settler
 from stratalog.worker.worker import Worker, WorkerSettings
-from tests.simulation.actors import Turns, log_place
+from tests.simulation.actors import Turns, log_environment
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.devices import Device, check_heirs, check_owners
 from tests.simulation.documents_truth import Truth
-from tests.simulation.places import Place, Process
 
-__all__ = ["QueueTruth", "QueueWorld", "beat"]
+__all__ = ["QueueTruth", "QueueWorld", "send_heartbeats"]
 
 ORGANISATION = "acme"
 MAIN = "plan"
@@ -48,7 +48,7 @@ OTHER = "other"
 POISON = "poison"
 WORKERS = 2
 IDLE_SECONDS_MAX = 60.0
-BEAT_SECONDS = 8.0
+HEARTBEAT_SECONDS = 8.0
 DRAIN_ROUNDS_MAX = 100
 TRANSIENT = (Unavailable, OutcomeUnknown, Conflict)
 WORKING = WorkerSettings(idle_seconds_max=IDLE_SECONDS_MAX)
@@ -84,9 +84,9 @@ class QueueWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         draw = scheduler.random
         self.scheduler = scheduler
-        self.place = Place(scheduler)
-        self.watch = Watch(self.place.queue, self)
-        self.place.queue = self.watch  # type: ignore[assignment]
+        self.cluster = Cluster(scheduler)
+        self.watch = Watch(self.cluster.queue, self)
+        self.cluster.queue = self.watch  # type: ignore[assignment]
         self.settings = LogSettings(snapshot_entries_interval=draw.choice((1, 3, 6)), body_inline_bytes_max=256)
         self.pushes_max = draw.choice((2, 100))
         self.message_bytes_max = draw.choice((200, MESSAGE_BYTES_MAX))
@@ -99,15 +99,15 @@ class QueueWorld:
         self.scripts = Turns({device.name: draw.randrange(3, 7) for device in self.devices})
         self.poisons = Turns({device.name: draw.choice((0, 0, 1)) for device in self.devices})
         for device in self.devices:
-            self.place.start(device.name, partial(self.live, device))
+            self.cluster.start(device.name, partial(self.live, device))
         for number in range(WORKERS):
-            self.place.start(f"worker-{number}", self.work)
+            self.cluster.start(f"worker-{number}", self.work)
         if draw.random() < 0.5:
             scheduler.spawn("maker", self.maker)
 
     def live(self, device: Device, process: Process) -> None:
         """Run a device and its server: change, push and pull until every mutation is sent and confirmed."""
-        store = Store(log_place(process, self.settings), process.queue)
+        store = Store(log_environment(process, self.settings), process.queue)
         backlog = QueuedPushes(store, self.pushes_max, self.message_bytes_max)
         clock, pause = process.clock, 0.5
         while self.scripts.get(device.name) or device.pending:
@@ -127,10 +127,10 @@ class QueueWorld:
             process.crash()
 
         rules = Rules({**BUILT_IN_MUTATORS, POISON: poison})
-        store = Store(log_place(process, self.settings), process.queue, rules)
+        store = Store(log_environment(process, self.settings), process.queue, rules)
         worker = Worker(store, WORKING, self._note_failure)
         worker._settler = _Judged(store, self.judge)
-        process.spawn(f"{process.name}/beat", partial(beat, process, worker), background=True)
+        process.spawn(f"{process.name}/beat", partial(send_heartbeats, process, worker), background=True)
         idle = 0.1
         try:
             while self.scripts:
@@ -146,8 +146,8 @@ class QueueWorld:
 
     def maker(self) -> None:
         """After a random time, delete the document `MAIN`, and immediately create another document under its name."""
-        self.place.clock.sleep(60 * self.place.clock.random())
-        delete_log(Document(open_log(log_place(self.place, self.settings), ORGANISATION, MAIN)).log)
+        self.cluster.clock.sleep(60 * self.cluster.clock.random())
+        delete_log(Document(open_log(log_environment(self.cluster, self.settings), ORGANISATION, MAIN)).log)
         self._make(MAIN)
         self.scheduler.counts.bump("made anew")
 
@@ -158,21 +158,25 @@ class QueueWorld:
         was deleted or replaced since.
         """
         envelope = read_message(message.body)
-        record = read_name(self.place.index, ORGANISATION, envelope.document)
+        record = read_name(self.cluster.index, ORGANISATION, envelope.document)
         if record is None or record.deleted_ms or record.incarnation != envelope.incarnation:
             return
-        state = Document(open_log(log_place(self.place, self.settings), ORGANISATION, envelope.document)).state()
-        for one in self.watch.pushes[envelope.token].mutations:
-            found = state.client(one.client)
-            if one.id == (found.id if found else 0) + 1:
-                self._violated("settled", "an acknowledged message was not applied", client=one.client, id=one.id)
+        state = Document(
+            open_log(log_environment(self.cluster, self.settings), ORGANISATION, envelope.document)
+        ).state()
+        for mutation in self.watch.pushes[envelope.token].mutations:
+            client = state.client(mutation.client)
+            if mutation.id == (client.id if client else 0) + 1:
+                self._violated(
+                    "settled", "an acknowledged message was not applied", client=mutation.client, id=mutation.id
+                )
 
     def judge(self, settled: Settlement) -> None:
         """Check that a worker reports no outcomes, or those of exactly the message's mutations, in the same order."""
         push = self.watch.pushes[settled.envelope.token]
-        told = [(one.client, one.id) for one in settled.outcomes]
-        if told and told != [(one.client, one.id) for one in push.mutations]:
-            self._violated("outcomes", "a message got the outcomes of another message", push=push, told=told)
+        reported = [(outcome.client, outcome.id) for outcome in settled.outcomes]
+        if reported and reported != [(outcome.client, outcome.id) for outcome in push.mutations]:
+            self._violated("outcomes", "a message got the outcomes of another message", push=push, reported=reported)
 
     def moved_aside(self, letters: Sequence[DeadMessage]) -> None:
         """Check that faults explain a dead letter. Without faults, a worker rejects poison before the last delivery."""
@@ -189,7 +193,7 @@ class QueueWorld:
             raise violation
         for device in self.devices:
             self._check_end(device)
-        truths = {record.origin: QueueTruth(self.place, record.prefix, MUTATORS) for _, record in self._known()}
+        truths = {record.origin: QueueTruth(self.cluster, record.prefix, MUTATORS) for _, record in self._known()}
         groups = {client: group for device in self.devices for client, group in device.groups.items()}
         for truth in truths.values():
             truth.check_order(lambda client: groups.get(client, client))
@@ -252,7 +256,7 @@ class QueueWorld:
         self.scheduler.fail(self.violations[0])
 
     def _make(self, name: str) -> None:
-        record = create_log(log_place(self.place, self.settings), ORGANISATION, name, "document").record
+        record = create_log(log_environment(self.cluster, self.settings), ORGANISATION, name, "document").record
         self.records[record.incarnation] = record
 
     def _known(self) -> Sequence[tuple[str, NameRecord]]:
@@ -264,13 +268,13 @@ class QueueWorld:
 
     def _drain(self) -> None:
         """Apply the remaining messages with a worker that rejects poisonous mutations instead of crashing."""
-        store = Store(log_place(self.place, self.settings), self.place.queue, Rules(MUTATORS))
+        store = Store(log_environment(self.cluster, self.settings), self.cluster.queue, Rules(MUTATORS))
         for _ in range(DRAIN_ROUNDS_MAX):
             worker = Worker(store, WORKING, self._note_failure)
             worker.run(drain=True)
             if self.watch.is_empty():
                 return
-            self.place.clock.sleep(WORKING.visibility_seconds)
+            self.cluster.clock.sleep(WORKING.visibility_seconds)
         raise Violation("drained", "messages remain that no worker receives")
 
     def _check_end(self, device: Device) -> None:
@@ -278,7 +282,7 @@ class QueueWorld:
 
         The first pull may move the device to another incarnation.
         """
-        document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, device.document))
+        document = Document(open_log(log_environment(self.cluster, self.settings), ORGANISATION, device.document))
         for _ in range(2):
             device.take(device.pull(), pull(document, device.pull(), device.owner))
         if device.content != {key: encode(value) for key, value in document.scan()}:
@@ -290,7 +294,7 @@ class QueueWorld:
         Without crashes or freezes, workers may reject only poison.
         """
         crashes = sum(self.scheduler.counts.get(fault) for fault in FAULTS if fault.startswith(("crash", "freeze")))
-        rejections = map(read_rejection, self.place.index.query(REJECTED_PARTITION))
+        rejections = map(read_rejection, self.cluster.index.query(REJECTED_PARTITION))
         letters = {(letter.client, letter.id) for letter in rejections}
         for recorded in truth.rejected:
             self.scheduler.counts.bump("rejected by a worker")
@@ -309,8 +313,8 @@ class _Judged(Settler):
 
     def settle_some(self, messages: Sequence[Message]) -> list[Settlement]:
         settled = super().settle_some(messages)
-        for one in settled:
-            self._judge(one)
+        for settlement in settled:
+            self._judge(settlement)
         return settled
 
 
@@ -335,7 +339,7 @@ class Watch:
         for body in bodies:
             envelope = read_message(body)
             self._world.scheduler.counts.bump("claim checks", envelope.claim_check is not None)
-            self.pushes[envelope.token] = open_push(self._world.place.blobs, envelope)
+            self.pushes[envelope.token] = open_push(self._world.cluster.blobs, envelope)
 
     def receive(self, limit: int = 10, *, visibility_seconds: float = 30) -> list[Message]:
         given = self._queue.receive(limit, visibility_seconds=visibility_seconds)
@@ -364,21 +368,21 @@ class Watch:
 class QueueTruth(Truth):
     """A `Truth` that accepts each rejection by a worker, even if the mutator would succeed."""
 
-    def __init__(self, place: Place, prefix: str, mutators: Any) -> None:
+    def __init__(self, cluster: Cluster, prefix: str, mutators: Any) -> None:
         self.rejected: list[Recorded] = []
-        super().__init__(place, prefix, mutators)
+        super().__init__(cluster, prefix, mutators)
 
-    def _run(self, draft: Draft, one: Recorded, commit: Commit) -> bool:
-        if (one.reason or "").startswith(WORKER_REJECTION):
-            self.rejected.append(one)
+    def _run(self, draft: Draft, mutation: Recorded, commit: Commit) -> bool:
+        if (mutation.reason or "").startswith(WORKER_REJECTION):
+            self.rejected.append(mutation)
             return True
-        return super()._run(draft, one, commit)
+        return super()._run(draft, mutation, commit)
 
 
-def beat(process: Process, worker: Worker) -> None:
+def send_heartbeats(process: Process, worker: Worker) -> None:
     """Send a worker's heartbeats until its process ends."""
     while True:
-        process.clock.sleep(BEAT_SECONDS)
+        process.clock.sleep(HEARTBEAT_SECONDS)
         with suppress(StratalogError):
             worker.heartbeat()
 

@@ -35,9 +35,9 @@ from stratalog.testing.checkers import Answered, LoggedEntry, Violation
 from stratalog.testing.faults import Weather
 from stratalog.testing.history import APPEND_COLUMNS, History
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.actors import Turns, choose, dawdle, log_place
+from tests.simulation.actors import Turns, choose, dawdle, log_environment
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.hostile import reuse_record, reuse_update
-from tests.simulation.places import Place, Process
 from tests.simulation.pool import SimulatedPool
 from tests.simulation.records_truth import first_hash, next_record_hash
 
@@ -84,7 +84,7 @@ class RecordsWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         draw = scheduler.random
         self.scheduler = scheduler
-        self.place = Place(scheduler, self.weather)
+        self.cluster = Cluster(scheduler, self.weather)
         self.settings = LogSettings(
             body_inline_bytes_max=draw.choice((0, 40)), append_seconds_max=draw.choice((1, 10, 100))
         )
@@ -113,7 +113,7 @@ class RecordsWorld:
         sent = self.scheduler.steps
         tell = partial(self.histories[id].append, process.name, write_id, sent)
         try:
-            found = self._change(records, id, kind, write_id)
+            changed = self._change(records, id, kind, write_id)
         except (OutcomeUnknown, Redacted):
             # The write may be committed, and its body may be erased already.
             tell(Answered.UNKNOWN)
@@ -121,12 +121,12 @@ class RecordsWorld:
             self.scheduler.counts.bump(exc.code)
             tell(Answered.REFUSED)
         else:
-            if found is None or found.write_id != write_id:
-                self._no_change(id, sent, found)
+            if changed is None or changed.write_id != write_id:
+                self._no_change(id, sent, changed)
                 tell(Answered.REFUSED)
             else:
-                self.seen.append((found, None))
-                tell(Answered.ACKNOWLEDGED, found.version)
+                self.seen.append((changed, None))
+                tell(Answered.ACKNOWLEDGED, changed.version)
 
     def write_batch(self, process: Process, records: Records) -> None:
         """Put several bodies in one call. Some are stale, and some are invalid."""
@@ -184,24 +184,24 @@ class RecordsWorld:
 
     def check(self) -> None:
         """Compare the answers, and the versions that are still readable, with the commits."""
-        honest = Records(log_place(self.place, self.settings), ORGANISATION)
+        honest = Records(log_environment(self.cluster, self.settings), ORGANISATION)
         for id in IDS:
-            found = self._found(id)
-            self.histories[id].check(found)
-            bodies = bodies_of(found)
+            entries = self._entries(id)
+            self.histories[id].check(entries)
+            bodies = bodies_of(entries)
             for version, body in self.seen:
                 if version.id == id:
-                    self._check_seen(version, body, found, bodies)
-            if found:
-                self._check_kept(honest, id, found, bodies)
+                    self._check_seen(version, body, entries, bodies)
+            if entries:
+                self._check_preserved(honest, id, entries, bodies)
 
     def _start(self, name: str, turn: Callable[[Process, Records], None], turns: int, pause: float) -> None:
         self.left[name] = turns
-        self.place.start(name, partial(self._run, turn, pause), frees=turn in (self.prune, self.redact))
+        self.cluster.start(name, partial(self._run, turn, pause), frees=turn in (self.prune, self.redact))
 
     def _run(self, turn: Callable[[Process, Records], None], pause: float, process: Process) -> None:
         """Run the turns of one process, all on one handle."""
-        records = Records(log_place(process, self.settings), ORGANISATION)
+        records = Records(log_environment(process, self.settings), ORGANISATION)
         while self.left.take(process.name):
             dawdle(process.clock, pause, PAUSE_SECONDS_MAX)
             try:
@@ -265,11 +265,11 @@ class RecordsWorld:
             self._no_change(body.id, sent, stored.version)
             tell(Answered.REFUSED)
 
-    def _no_change(self, id: str, sent: int, found: RecordVersion | None) -> None:
+    def _no_change(self, id: str, sent: int, version: RecordVersion | None) -> None:
         self.scheduler.counts.bump("no change")
-        if found is not None:
-            self.histories[id].head(sent, found.version)
-            self.seen.append((found, None))
+        if version is not None:
+            self.histories[id].head(sent, version.version)
+            self.seen.append((version, None))
 
     def _read_all(self, records: Records, id: str) -> None:
         versions = list(records.versions(id))
@@ -278,20 +278,20 @@ class RecordsWorld:
             raise Violation("order", "the versions of a record are out of order", versions=numbers)
         self.seen += [(version, None) for version in versions]
 
-    def _found(self, id: str) -> list[LoggedEntry]:
+    def _entries(self, id: str) -> list[LoggedEntry]:
         """Return the committed versions of a record in order. Other puts in the journal landed at freed positions."""
-        found: list[LoggedEntry] = []
+        entries: list[LoggedEntry] = []
         latest: Put | None = None
         self.hashes[id] = []
-        for _, writes in self.place.index._journal:
+        for _, writes in self.cluster.index._journal:
             for write in writes:
                 if not isinstance(write, Put) or write.item.partition != record_partition(ORGANISATION, record_key(id)):
                     continue
-                if self._learn(found, write):
+                if self._learn(entries, write):
                     _check_newer(latest, write)
                     self._check_chain(self.hashes[id], write)
                     latest = write
-        return found
+        return entries
 
     def _check_chain(self, hashes: list[bytes], write: Put) -> None:
         """Check the hash of the history in a version's item, the salt, which must be new, and the principal."""
@@ -305,19 +305,19 @@ class RecordsWorld:
         if attributes.get("p") != str(attributes["w"]).split(".")[0]:
             raise Violation("chain", "a version names the principal of another call", version=write.item)
 
-    def _learn(self, found: list[LoggedEntry], write: Put) -> bool:
+    def _learn(self, entries: list[LoggedEntry], write: Put) -> bool:
         """Add the version that ``write`` made. Return False if ``write`` made no version."""
         if not write.item.sort.isdigit():
             return False
         version, write_id = parse_number(write.item.sort), str(write.item.attributes["w"])
-        if version != len(found) + 1:
+        if version != len(entries) + 1:
             self.scheduler.counts.bump("strays")
             return False
         writer, number, _ = write_id.split(".")
-        found.append(LoggedEntry(version, writer, write_id, int(number)))
+        entries.append(LoggedEntry(version, writer, write_id, int(number)))
         return True
 
-    def _check_kept(self, honest: Records, id: str, found: list[LoggedEntry], bodies: list[str | None]) -> None:
+    def _check_preserved(self, honest: Records, id: str, entries: list[LoggedEntry], bodies: list[str | None]) -> None:
         """Check that all versions from the first retained version on exist, with the right bodies and hashes."""
         try:
             versions = list(honest.versions(id))
@@ -327,31 +327,31 @@ class RecordsWorld:
             ]
         except (Corrupt, NotFound) as exc:
             raise Violation("dangling", "a retained version cannot be read", record=id, error=exc) from exc
-        if [version.version for version in versions] != list(range(versions[0].version, len(found) + 1)):
+        if [version.version for version in versions] != list(range(versions[0].version, len(entries) + 1)):
             raise Violation("gapless", "versions above the floor are missing", record=id, first=versions[0].version)
         for version, body in zip(versions, read, strict=True):
-            self._check_seen(version, body, found, bodies)
-        findings = verify_record(log_place(self.place, self.settings), Name(ORGANISATION, id)).findings
+            self._check_seen(version, body, entries, bodies)
+        findings = verify_record(log_environment(self.cluster, self.settings), Name(ORGANISATION, id)).findings
         if findings:
             raise Violation("chain", "a record does not verify", record=id, findings=findings)
-        floor = read_floor(self.place.index, Name(ORGANISATION, id))
+        floor = read_floor(self.cluster.index, Name(ORGANISATION, id))
         if floor.version > 1 and floor.hash != self.hashes[id][floor.version - 2]:
             raise Violation(
                 "chain", "a floor's hash differs from the hash of the version below", record=id, floor=floor
             )
 
     def _check_seen(
-        self, version: RecordVersion, body: str | None, found: list[LoggedEntry], bodies: list[str | None]
+        self, version: RecordVersion, body: str | None, entries: list[LoggedEntry], bodies: list[str | None]
     ) -> None:
-        _check_seen(version, body, found, bodies)
+        _check_seen(version, body, entries, bodies)
         if version.hash != self.hashes[version.id][version.version - 1]:
             raise Violation("chain", "a version was returned with a wrong hash", version=version)
 
 
-def bodies_of(found: list[LoggedEntry]) -> list[str | None]:
+def bodies_of(entries: list[LoggedEntry]) -> list[str | None]:
     """Return the body that each version must have, computed only from the write ids, or None for a deletion."""
     bodies: list[str | None] = []
-    for entry in found:
+    for entry in entries:
         before = bodies[-1] if bodies else None
         kind = entry.write_id.rpartition(".")[2]
         if kind == "delete":
@@ -374,9 +374,9 @@ def _check_newer(latest: Put | None, write: Put) -> None:
         )
 
 
-def _check_seen(version: RecordVersion, body: str | None, found: list[LoggedEntry], bodies: list[str | None]) -> None:
+def _check_seen(version: RecordVersion, body: str | None, entries: list[LoggedEntry], bodies: list[str | None]) -> None:
     """Check that a version in an answer is the committed version of that number, with the right body."""
-    if version.version > len(found) or found[version.version - 1].write_id != version.write_id:
+    if version.version > len(entries) or entries[version.version - 1].write_id != version.write_id:
         raise Violation("read", "an uncommitted version was read", version=version)
     if version.deleted != (bodies[version.version - 1] is None):
         raise Violation("read", "a deletion was read as a value, or a value was read as a deletion", version=version)

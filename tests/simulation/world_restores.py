@@ -26,9 +26,9 @@ from stratalog.testing.faults import FAULT_RATES, draw_weather
 from stratalog.testing.history import APPEND_COLUMNS
 from stratalog.testing.scheduler import Scheduler
 from tests.simulation.actors import Role, dawdle
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.log_truth import Truth
 from tests.simulation.mutants import Mutant, Planting, replaced
-from tests.simulation.places import Place, Process
 from tests.simulation.world_log import LogWorld
 
 __all__ = ["MUTANTS", "RestoresWorld"]
@@ -77,15 +77,15 @@ class RestoresWorld(LogWorld):
 
     def collect(self, process: Process, log: Log) -> None:
         """Collect the unreferenced blobs of the log and its forks."""
-        found = collect_family(log.environment, log.record.owner)
-        self.scheduler.counts.bump("collected blobs", len(found.garbage))
+        report = collect_family(log.environment, log.record.owner)
+        self.scheduler.counts.bump("collected blobs", len(report.garbage))
 
-    def _place(self, scheduler: Scheduler) -> Place:
+    def _cluster(self, scheduler: Scheduler) -> Cluster:
         weather, freezes = draw_weather(scheduler.random), scheduler.random.random() < 0.5
         rates = dict.fromkeys((rate for rate in FAULT_RATES if rate.startswith("crash" if freezes else "freeze")), 0.0)
         if freezes:
             rates |= {"freeze_before": FREEZE_RATE, "freeze_after": FREEZE_RATE}
-        return Place(scheduler, msgspec.structs.replace(weather, **rates))
+        return Cluster(scheduler, msgspec.structs.replace(weather, **rates))
 
     def _roles(self) -> list[Role]:
         return [
@@ -107,13 +107,13 @@ class RestoresWorld(LogWorld):
 
     def _check_state(self, log: Log, entry: Entry) -> None:
         wanted = self.states.get(entry.write_id)
-        found = log.app_snapshot(entry.version)
-        if found is None or found.version != entry.version:
+        snapshot = log.app_snapshot(entry.version)
+        if snapshot is None or snapshot.version != entry.version:
             if wanted is not None:
                 raise Violation("restore", "a restore has no snapshot", log=log.record.name, version=entry.version)
             return
         try:
-            parts = list(log.read_snapshot(found))
+            parts = list(log.read_snapshot(snapshot))
         except Corrupt as exc:
             raise Violation("dangling", "a snapshot cannot be read", version=entry.version, error=exc) from exc
         if wanted is None and not parts[1].startswith(OWN_PART):

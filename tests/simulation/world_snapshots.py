@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 from stratalog.documents import Document, verify
 from stratalog.documents.snapshot_schedule import BACKOFF, SnapshotSchedule
 from stratalog.errors import OutcomeUnknown, Unavailable
-from stratalog.log import Environment as LogPlace
-from stratalog.log import LogSettings, create_log, open_log
+from stratalog.log import Environment, LogSettings, create_log, open_log
 from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.snapshots import newest_snapshot
 from stratalog.ports.blobs import Blobs
@@ -23,9 +22,9 @@ from stratalog.protocol import Mutation
 from stratalog.testing.checkers import Violation
 from stratalog.testing.faults import Weather
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.actors import log_place
+from tests.simulation.actors import log_environment
+from tests.simulation.clusters import ActorTasks, Cluster, Process
 from tests.simulation.mutants import Mutant, replaced
-from tests.simulation.places import ActorTasks, Place, Process
 
 __all__ = ["MUTANTS", "SnapshotWorld"]
 
@@ -87,14 +86,16 @@ class SnapshotWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         draw = scheduler.random
         self.scheduler = scheduler
-        self.place = Place(scheduler, Weather(page_items_max=5))
+        self.cluster = Cluster(scheduler, Weather(page_items_max=5))
         self.settings = LogSettings(segment_entries_target=draw.choice((8, 1000)), snapshot_entries_interval=INTERVAL)
         self.failing_seconds = draw.choice((0.1, 3.0, 10.0))
         self.away_from_ms = draw.randrange(60_000)
         self.away_until_ms = self.away_from_ms + draw.randrange(60_000, 600_000)
         self.turns = (self.away_until_ms // 4000) // WRITERS
-        Document(create_log(log_place(self.place, self.settings), ORGANISATION, NAME, "document")).apply(FURNITURE)
-        self.place.start("process", self.run)
+        Document(create_log(log_environment(self.cluster, self.settings), ORGANISATION, NAME, "document")).apply(
+            FURNITURE
+        )
+        self.cluster.start("process", self.run)
 
     def is_away(self) -> bool:
         """Return whether the blob store is unreachable now."""
@@ -103,7 +104,7 @@ class SnapshotWorld:
     def run(self, process: Process) -> None:
         """Open the handle, and start the threads that share it."""
         blobs = AwayBlobs(process.blobs, self, process)
-        environment = LogPlace(process.index, blobs, process.clock, self.settings, background=ActorTasks(process))
+        environment = Environment(process.index, blobs, process.clock, self.settings, background=ActorTasks(process))
         self.counters = environment.counters
         document = Document(open_log(environment, ORGANISATION, NAME))
         while not self._begin(document):
@@ -141,8 +142,8 @@ class SnapshotWorld:
             raise Violation(
                 "hammered", "too many snapshots failed", failed=self.counters["snapshot failed"], seconds=away_seconds
             )
-        document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, NAME))
-        newest = newest_snapshot(self.place.index, document.log.record.prefix, document.version)
+        document = Document(open_log(log_environment(self.cluster, self.settings), ORGANISATION, NAME))
+        newest = newest_snapshot(self.cluster.index, document.log.record.prefix, document.version)
         lag = document.version - (newest.version if newest else 0)
         if lag > INTERVAL + WRITERS:
             raise Violation("snapshots", "no recent snapshot was taken", lag=lag, version=document.version)

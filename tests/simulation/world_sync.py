@@ -34,11 +34,11 @@ from stratalog.sync.push import push
 from stratalog.testing.checkers import Violation
 from stratalog.testing.network import Network
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.actors import Turns, choose, log_environment
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.devices import Device, check_heirs, check_owners
 from tests.simulation.documents_truth import Truth
 from tests.simulation.hostile import check_refused_name, push_as_the_store
-from tests.simulation.places import Place, Process
 
 __all__ = ["SyncWorld"]
 
@@ -91,7 +91,7 @@ class SyncWorld:
     def __init__(self, scheduler: Scheduler) -> None:
         draw = scheduler.random
         self.scheduler = scheduler
-        self.place = Place(scheduler)
+        self.cluster = Cluster(scheduler)
         self.settings = LogSettings(
             segment_entries_target=draw.choice((2, 4, 8)),
             snapshot_entries_interval=draw.choice((1, 3, 6)),
@@ -103,17 +103,17 @@ class SyncWorld:
         self.devices = [Device(f"device-{position}", MAIN, draw) for position in range(draw.choice((2, 3, 4)))]
         self.scripts = Turns({device.name: draw.randrange(4, 9) for device in self.devices})
         self.turns = Turns({"keeper": 8, "collector": 1, "mallory": 6, "maker": draw.choice((0, 1, 2)), "forker": 1})
-        self._know(Document(create_log(log_place(self.place, self.settings), ORGANISATION, MAIN, "document")))
+        self._know(Document(create_log(log_environment(self.cluster, self.settings), ORGANISATION, MAIN, "document")))
         for position in range(2):
-            self.place.start(f"server-{position}", self.serve, frees=False)
+            self.cluster.start(f"server-{position}", self.serve, frees=False)
         for device in self.devices:
             scheduler.spawn(device.name, partial(self.live, device))
         for name in self.turns:
-            self.place.start(name, getattr(self, name))
+            self.cluster.start(name, getattr(self, name))
 
     def live(self, device: Device) -> None:
         """Run a device: make changes, send messages, process answers, until every mutation is sent and confirmed."""
-        clock, pause = self.place.clock, 0.5
+        clock, pause = self.cluster.clock, 0.5
         while self.scripts[device.name] or device.pending:
             if device.cookie and clock.random() < 0.5 and self.scripts.take(device.name):
                 device.mutate(*self._intent())
@@ -256,7 +256,7 @@ class SyncWorld:
                 group=request.message.group,
                 answer=answer,
             )
-        if isinstance(answer, Pushed) and {one.status for one in answer.outcomes} & {"applied", "rejected"}:
+        if isinstance(answer, Pushed) and {outcome.status for outcome in answer.outcomes} & {"applied", "rejected"}:
             raise Violation("owner", "an attacker's push was committed", group=request.message.group, answer=answer)
         self.scheduler.counts.bump("refused", isinstance(answer, Forbidden))
         return None
@@ -289,8 +289,8 @@ class SyncWorld:
         if not device.take(message, answer):
             self.scheduler.counts.bump("stale answers")
             return
-        whole = bool(answer.patch) and isinstance(answer.patch[0], Clear)
-        kind = "nothing new" if answer.cookie == message.cookie else "whole states" if whole else "patches"
+        is_full = bool(answer.patch) and isinstance(answer.patch[0], Clear)
+        kind = "nothing new" if answer.cookie == message.cookie else "whole states" if is_full else "patches"
         self.scheduler.counts.bump(kind)
         self.scheduler.counts.bump("rejections told", len(answer.rejected))
 
@@ -301,7 +301,7 @@ class SyncWorld:
     def _attempt(self, process: Process, name: str, action: Callable[[Document], Any]) -> bool:
         """Try ``action`` on the document of that name. Return False after a fault or if no such document exists."""
         try:
-            document = Document(open_log(log_place(process, self.settings), ORGANISATION, name))
+            document = Document(open_log(log_environment(process, self.settings), ORGANISATION, name))
             self._know(document)
             action(document)
             self._count(document)
@@ -313,7 +313,7 @@ class SyncWorld:
     def _made(self, process: Process) -> bool:
         """Create the document if it does not exist. Return whether the process could then open it."""
         try:
-            create_log(log_place(process, self.settings), ORGANISATION, MAIN, "document")
+            create_log(log_environment(process, self.settings), ORGANISATION, MAIN, "document")
             self.scheduler.counts.bump("made anew")
         except (NotFound, *TRANSIENT):
             self.scheduler.counts.bump("tries failed")
@@ -323,7 +323,7 @@ class SyncWorld:
         """Return whether a document of that name exists. Retry after faults."""
         while True:
             try:
-                open_log(log_place(process, self.settings), ORGANISATION, name)
+                open_log(log_environment(process, self.settings), ORGANISATION, name)
             except NotFound:
                 return False
             except TRANSIENT:
@@ -333,7 +333,7 @@ class SyncWorld:
 
     def _opened(self, process: Process, documents: dict[str, Document], name: str) -> Document:
         if name not in documents:
-            documents[name] = Document(open_log(log_place(process, self.settings), ORGANISATION, name))
+            documents[name] = Document(open_log(log_environment(process, self.settings), ORGANISATION, name))
             self._know(documents[name])
         return documents[name]
 
@@ -351,13 +351,13 @@ class SyncWorld:
         for origin, record in sorted(self.records.items(), key=lambda pair: len(pair[1].lineage)):
             parent = record.lineage[-1] if record.lineage else None
             above = prefixes[parent.prefix] if parent else None
-            truth = Truth(self.place, record.prefix, BUILT_IN_MUTATORS, above, parent.version if parent else 0)
+            truth = Truth(self.cluster, record.prefix, BUILT_IN_MUTATORS, above, parent.version if parent else 0)
             truths[origin] = prefixes[record.prefix] = truth
         return truths
 
     def _check_end(self, device: Device) -> None:
         """Check that the device has the document's content after a pull, or after two pulls for a collected group."""
-        document = Document(open_log(log_place(self.place, self.settings), ORGANISATION, device.document))
+        document = Document(open_log(log_environment(self.cluster, self.settings), ORGANISATION, device.document))
         self._know(document)
         try:
             device.take(device.pull(), pull(document, device.pull(), device.owner))

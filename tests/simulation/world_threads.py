@@ -26,22 +26,20 @@ from stratalog.errors import (
     VersionConflict,
     VersionForgotten,
 )
-from stratalog.log import Environment as LogPlace
-from stratalog.log import LogSettings, create_log, open_log
+from stratalog.log import Environment, LogSettings, create_log, open_log
 from stratalog.log.retention import archive_segments, raise_floor
 from stratalog.protocol import Mutation
 from stratalog.testing.checkers import Answered, Violation, check_real_time
 from stratalog.testing.faults import Weather, draw_weather
 from stratalog.testing.history import History
 from stratalog.testing.scheduler import Actor, Crash, Scheduler
-from tests.simulation.actors import Turns, log_place
-from tests.simulation.documents_truth import Told as ToldMutation
+from tests.simulation.actors import Turns, log_environment
+from tests.simulation.clusters import ActorTasks, Cluster, Process
+from tests.simulation.documents_truth import Reported, check_answer, check_reports
 from tests.simulation.documents_truth import Truth as DocumentTruth
-from tests.simulation.documents_truth import check_answer, check_told
 from tests.simulation.faulty import RULES
 from tests.simulation.interleaving import Interleaving
 from tests.simulation.log_truth import Answer, Truth, check_answers
-from tests.simulation.places import ActorTasks, Place, Process
 from tests.simulation.threads_handle import AnsweredBlobs, AnsweredIndex, Ended, Handle, Interrupter
 from tests.simulation.world_documents import damage
 from tests.simulation.world_log import check_content, content
@@ -103,7 +101,7 @@ class ThreadWorld:
         draw = scheduler.random
         self.scheduler = scheduler
         self.calm = draw.random() < CALM_RATE
-        self.place = Place(scheduler, Weather(page_items_max=5) if self.calm else draw_weather(draw))
+        self.cluster = Cluster(scheduler, Weather(page_items_max=5) if self.calm else draw_weather(draw))
         self.settings = LogSettings(
             segment_entries_target=draw.choice((2, 4, 50)),
             snapshot_entries_interval=draw.choice((2, 5)),
@@ -112,7 +110,7 @@ class ThreadWorld:
         )
         self.history = History(scheduler)
         self.answers: list[Answer] = []
-        self.outcomes: list[ToldMutation] = []
+        self.outcomes: list[Reported] = []
         self.forgotten: list[int] = []
         self.states: dict[int, dict[str, Any]] = {}
         self.done: Counter[str] = Counter()
@@ -126,7 +124,7 @@ class ThreadWorld:
         for process in ("one", "two"):
             for name, _, turns in self._threads(process):
                 self.left[name] = turns
-            self.place.start(process, self._main)
+            self.cluster.start(process, self._main)
         scheduler.yield_rate = draw.choice((0.02, 0.1, 0.4))
 
     def check(self) -> None:
@@ -140,9 +138,9 @@ class ThreadWorld:
         if self.is_document:
             self._check_document()
         else:
-            truth = Truth(writes for _, writes in self.place.index._journal)
+            truth = Truth(writes for _, writes in self.cluster.index._journal)
             log = truth.logs[self.prefix]
-            self.history.check(log.found, log.first - 1)
+            self.history.check(log.entries, log.first - 1)
             check_answers(self.answers, truth)
             self._check_forgotten(log.floor)
 
@@ -243,7 +241,7 @@ class ThreadWorld:
             self.scheduler.counts.bump(outcome.status)
             check_answer(outcome, done, collecting=False)
             self.done[actor.name] = max(self.done[actor.name], outcome.id)
-            self.outcomes.append(ToldMutation(actor.name, outcome.id, outcome.status, outcome.version, outcome.reason))
+            self.outcomes.append(Reported(actor.name, outcome.id, outcome.status, outcome.version, outcome.reason))
             if outcome.status != "seen":
                 handle.learn(outcome.version or 0, before + 1)
         if versions := [each.version for each in outcomes if each.version is not None and each.status != "seen"]:
@@ -257,7 +255,7 @@ class ThreadWorld:
         newest = self.scheduler.random.random() < 0.6
         at = None if newest else before - int(self.scheduler.random.random() * min(before, 3))
         try:
-            version, whole = handle.call(actor, lambda: self._whole(document, at))
+            version, values = handle.call(actor, lambda: self._values(document, at))
         except VersionForgotten:
             if at is None:
                 raise Violation("forgotten", "the newest version was reported as forgotten") from None
@@ -267,7 +265,7 @@ class ThreadWorld:
             self.history.head(steps, handle.learn(version, before))
         elif version < floor:
             raise Violation("forgotten", "a version below a floor that the handle had seen was read", version=version)
-        if self.states.setdefault(version, whole) != whole:
+        if self.states.setdefault(version, values) != values:
             raise Violation("state", "two readers of one version got different content", version=version)
 
     def maintain_document(self, handle: Handle, actor: Actor) -> None:
@@ -278,7 +276,7 @@ class ThreadWorld:
         handle.has_dropped = True
         self._forget(handle, actor, handle.document.forget_below)
 
-    def _whole(self, document: Document, at: int | None) -> tuple[int, dict[str, Any]]:
+    def _values(self, document: Document, at: int | None) -> tuple[int, dict[str, Any]]:
         view = document.at(at)
         return view.version, view.to_dict()
 
@@ -290,11 +288,11 @@ class ThreadWorld:
     def _check_document(self) -> None:
         document = Document(open_log(self._honest(), ORGANISATION, NAME), RULES)
         self._check_forgotten(document.log.floor())
-        truth = DocumentTruth(self.place, self.prefix, RULES.mutators)
+        truth = DocumentTruth(self.cluster, self.prefix, RULES.mutators)
         truth.check_order(lambda client: "")
-        check_told(self.outcomes, truth)
-        for version, whole in self.states.items():
-            truth.check_state(version, whole)
+        check_reports(self.outcomes, truth)
+        for version, values in self.states.items():
+            truth.check_state(version, values)
         try:
             truth.check_state(document.version, document.at().to_dict())
             verify(document)
@@ -317,7 +315,7 @@ class ThreadWorld:
         """Open the handle, and start the threads that share it."""
         step = self.interrupter.step
         index, blobs = AnsweredIndex(process.index, step), AnsweredBlobs(process.blobs, step)
-        environment = LogPlace(index, blobs, process.clock, self.settings, background=ActorTasks(process))
+        environment = Environment(index, blobs, process.clock, self.settings, background=ActorTasks(process))
         self.counters.append(environment.counters)
         while True:
             try:
@@ -353,8 +351,8 @@ class ThreadWorld:
             except StratalogError as exc:
                 raise Violation("errors", "a call ended with an unexpected error", error=repr(exc)) from exc
 
-    def _honest(self) -> LogPlace:
-        return log_place(self.place, self.settings)
+    def _honest(self) -> Environment:
+        return log_environment(self.cluster, self.settings)
 
     def _check_forgotten(self, floor: int) -> None:
         self.scheduler.counts.bump("forgotten", len(self.forgotten))
@@ -366,4 +364,4 @@ class ThreadWorld:
 
     def _moment(self) -> int:
         """Return the number of commits that have taken effect."""
-        return len(self.place.index._journal)
+        return len(self.cluster.index._journal)

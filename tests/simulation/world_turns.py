@@ -244,7 +244,7 @@ class _Watched(Turnstile):
         return got
 
 
-def _one_lock(self: Any, locks: Any, ended: Callable[[], bool]) -> bool:
+def _single_lock(self: Any, locks: Any, ended: Callable[[], bool]) -> bool:
     """The mutant of `Turnstile._wait` without a door."""
     deadline = self._clock.boot_ms() + TURN_WAIT_MS_MAX
     return bool(turnstile._try_lock(locks.room) or self._poll(locks.room, deadline, ended))
@@ -259,7 +259,7 @@ def _poll_on(self: Any, file: int, deadline: int, ended: Callable[[], bool]) -> 
     return False
 
 
-def _keep_door(self: Any, locks: Any, ended: Callable[[], bool]) -> bool:
+def _hold_door(self: Any, locks: Any, ended: Callable[[], bool]) -> bool:
     """The mutant of `Turnstile._wait` that keeps the door locked after an interrupt."""
     deadline = self._clock.boot_ms() + TURN_WAIT_MS_MAX
     if not (turnstile._try_lock(locks.door) or self._poll(locks.door, deadline, ended)):
@@ -276,11 +276,11 @@ def _shared_locks(self: Any) -> bool:
 
 _planted: Callable[..., Mutant] = partial(Mutant, world=TurnsWorld)
 MUTANTS = (
-    _planted("turns: no door", apply=replaced(Turnstile, "_wait", _one_lock), caught_by=("order",)),
+    _planted("turns: no door", apply=replaced(Turnstile, "_wait", _single_lock), caught_by=("order",)),
     _planted("turns: no bound", apply=replaced(Turnstile, "_poll", _poll_on), caught_by=("bounded wait",)),
     _planted(
         "turns: door kept by an interrupt",
-        apply=replaced(Turnstile, "_wait", _keep_door),
+        apply=replaced(Turnstile, "_wait", _hold_door),
         caught_by=("left locked",),
     ),
     _planted(

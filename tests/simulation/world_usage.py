@@ -27,9 +27,9 @@ from stratalog.records import Records
 from stratalog.testing.checkers import Violation
 from stratalog.testing.faults import FAULT_RATES, draw_weather
 from stratalog.testing.scheduler import Scheduler
-from tests.simulation.actors import Turns, choose, log_place
+from tests.simulation.actors import Turns, choose, log_environment
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.mutants import Mutant, replaced
-from tests.simulation.places import Place, Process
 
 __all__ = ["MUTANTS", "UsageWorld"]
 
@@ -49,7 +49,7 @@ class _Doubt(msgspec.Struct):
     """A creation in doubt: the time of its request, and the time when a check first found the object, or None."""
 
     sent_ms: int
-    found_ms: int | None = None
+    seen_ms: int | None = None
 
 
 class UsageWorld:
@@ -73,18 +73,18 @@ class UsageWorld:
         # Retries resolve nearly every lost answer. Lose many answers, so that some creations end in doubt.
         rates |= {name: LOST_FACTOR * getattr(weather, name) for name in ("lost_request", "lost_answer", "late")}
         clocks = {name: min(getattr(weather, name), SKEW_MS_MAX) for name in ("skew_ms_max", "jump_ms_max")}
-        self.place = Place(scheduler, msgspec.structs.replace(weather, **rates, **clocks))
+        self.cluster = Cluster(scheduler, msgspec.structs.replace(weather, **rates, **clocks))
         self.left = Turns({f"thread-{number}": 14 for number in range(THREADS)} | {"measurer-0": 8, "measurer-1": 8})
         self.names: list[str] = []
         self.doubts: dict[str, dict[str, _Doubt]] = {"documents": {}, "records": {}}
         self.admission: Admission | None = None
-        self.place.start("server", self.serve)
+        self.cluster.start("server", self.serve)
         for number in range(2):
-            self.place.start(f"measurer-{number}", self.measure)
+            self.cluster.start(f"measurer-{number}", self.measure)
 
     def serve(self, process: Process) -> None:
         """Run the server's threads. They share one `Admission`."""
-        environment = log_place(process, SETTINGS)
+        environment = log_environment(process, SETTINGS)
         self.admission = environment.admission = Admission(process.index, process.clock, lambda name: QUOTAS)
         for number in range(THREADS):
             process.spawn(f"thread-{number}", partial(self.change, process, environment, f"thread-{number}"))
@@ -111,7 +111,7 @@ class UsageWorld:
 
     def measure(self, process: Process) -> None:
         """Measure, with random stops. If either process has stopped a measurement, the next call resumes it."""
-        environment = log_place(process, SETTINGS)
+        environment = log_environment(process, SETTINGS)
         while self.left.take(process.name):
             process.clock.sleep(60 * process.clock.random())
             stop = lambda: process.clock.random() < STOP_RATE  # noqa: E731
@@ -125,20 +125,20 @@ class UsageWorld:
         """Check that at rest a measurement equals the stored amounts, and that the server has the same amounts."""
         assert self.admission is not None
         self.scheduler.now_ms += 10 * 1000 * (USAGE_CLOCKS_SECONDS_MAX + USAGE_SLICE_SECONDS)
-        environment = log_place(self.place, SETTINGS)
+        environment = log_environment(self.cluster, SETTINGS)
         # The first measurement may resume a stopped measurement, whose counts from before the stop may be outdated.
         for _ in range(2):
             measured = measure_usage(environment, ORGANISATION)
         assert measured is not None
         truth = _amounts(self._stored())
-        found = msgspec.structs.replace(measured.amounts, stored_bytes=0, clients=0)
-        if found != truth:
-            raise Violation("measured", "a measurement differs from the stored amounts", found=found, stored=truth)
+        amounts = msgspec.structs.replace(measured.amounts, stored_bytes=0, clients=0)
+        if amounts != truth:
+            raise Violation("measured", "a measurement differs from the stored amounts", measured=amounts, stored=truth)
         stopped = None
         while stopped is None:
             stopped = measure_usage(environment, ORGANISATION, stop=lambda: self.scheduler.random.random() < 0.2)
         if stopped.amounts != measured.amounts:
-            raise Violation("bytes", "an interrupted measurement has another result", found=stopped, other=measured)
+            raise Violation("bytes", "an interrupted measurement has another result", measured=stopped, other=measured)
         known = self.admission.usage(ORGANISATION)
         if known.amounts != measured.amounts:
             raise Violation("quiet", "the server's amounts differ from the measurement", known=known, measured=measured)
@@ -156,7 +156,7 @@ class UsageWorld:
                 doubts = self._find_doubts(kind, stored)
                 # A clock is wrong by at most SKEW_MS_MAX. The measurement began at this time or later.
                 began_ms = usage.measured.began_ms - SKEW_MS_MAX if usage.measured else 0
-                late = [doubt for doubt in doubts if doubt.sent_ms < began_ms < (doubt.found_ms or 0)]
+                late = [doubt for doubt in doubts if doubt.sent_ms < began_ms < (doubt.seen_ms or 0)]
                 if getattr(usage.amounts, kind) + len(late) < len(stored):
                     raise Violation("below", "the server's amounts are too low", known=usage, stored=truth)
                 if len(stored) > getattr(QUOTAS, f"{kind}_max") + len(doubts):
@@ -164,15 +164,15 @@ class UsageWorld:
 
     def _find_doubts(self, kind: str, stored: Collection[str]) -> list[_Doubt]:
         """Return the creations in doubt that took effect, each with the time when a check first found it."""
-        found = [doubt for name, doubt in self.doubts[kind].items() if name in stored]
-        for doubt in found:
-            doubt.found_ms = doubt.found_ms or self.place.clock.wall_ms()
-        return found
+        doubts = [doubt for name, doubt in self.doubts[kind].items() if name in stored]
+        for doubt in doubts:
+            doubt.seen_ms = doubt.seen_ms or self.cluster.clock.wall_ms()
+        return doubts
 
     def _stored(self) -> dict[str, set[str]]:
         """Return the names of the documents and records in the directory, to which every creation adds a line."""
         shelves = {"documents": LOGS, "records": RECORDS}
-        lines = {kind: list_directory(self.place.index, ORGANISATION, shelf) for kind, shelf in shelves.items()}
+        lines = {kind: list_directory(self.cluster.index, ORGANISATION, shelf) for kind, shelf in shelves.items()}
         return {kind: {line.id for line in each} for kind, each in lines.items()}
 
     def _create(self, environment: Any, name: str) -> None:
@@ -188,7 +188,7 @@ class UsageWorld:
 
         ``kind`` and ``name`` identify the object that the action creates. A fault ends this try only.
         """
-        sent_ms = self.place.clock.wall_ms()
+        sent_ms = self.cluster.clock.wall_ms()
         try:
             action()
         except FAILURES as exc:

@@ -28,9 +28,9 @@ from stratalog.testing.checkers import Violation
 from stratalog.testing.scheduler import Counts, Scheduler
 from stratalog.worker.messages import group_of, open_push, read_message, write_message
 from stratalog.worker.worker import Worker, WorkerSettings
-from tests.simulation.actors import Turns, log_place
+from tests.simulation.actors import Turns, log_environment
+from tests.simulation.clusters import Cluster, Process
 from tests.simulation.mutants import Mutant, replaced
-from tests.simulation.places import Place, Process
 
 __all__ = ["MUTANTS", "WaitingWorld"]
 
@@ -73,21 +73,21 @@ class WaitingWorld:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
-        self.place = Place(scheduler)
-        self.queue = DatedQueue(self.place.clock, scheduler.counts)
-        self.place.queue = self.queue
+        self.cluster = Cluster(scheduler)
+        self.queue = DatedQueue(self.cluster.clock, scheduler.counts)
+        self.cluster.queue = self.queue
         self.left = Turns(PUSHES)
         self.clients: dict[str, str] = {}
         """The client of each message, by the message's token. Includes messages whose send failed."""
-        self.record = create_log(log_place(self.place, SETTINGS), ORGANISATION, NAME, "document").record
+        self.record = create_log(log_environment(self.cluster, SETTINGS), ORGANISATION, NAME, "document").record
         for name in PUSHES:
-            self.place.start(name, self.push, frees=False)
-        self.place.start("worker", self.work)
-        self.place.start("collector", self.collect, background=True)
+            self.cluster.start(name, self.push, frees=False)
+        self.cluster.start("worker", self.work)
+        self.cluster.start("collector", self.collect, background=True)
 
     def push(self, process: Process) -> None:
         """Push until every client of this server has sent its push. A push of a crashed process is repeated."""
-        environment = log_place(process, SETTINGS)
+        environment = log_environment(process, SETTINGS)
         while left := self.left[process.name]:
             client = f"{process.name}-{left}"
             process.clock.sleep(PUSH_PAUSE_DAYS_MAX * DAY_SECONDS * process.clock.random() ** 3)
@@ -97,7 +97,7 @@ class WaitingWorld:
     def work(self, process: Process) -> None:
         """Settle all messages that the queue delivers, then sleep for days."""
         while any(self.left.values()) or self.queue.sent_ms:
-            store = Store(log_place(process, SETTINGS), process.queue)
+            store = Store(log_environment(process, SETTINGS), process.queue)
             worker = Worker(store, WorkerSettings(receives_max=RECEIVES_MAX), self._note_failure)
             process.clock.sleep(WORK_PAUSE_DAYS_MAX * DAY_SECONDS * process.clock.random())
             while self._try(partial(self._work, process, worker)):
@@ -114,7 +114,7 @@ class WaitingWorld:
 
         If there is no dead letter, also check that a collection leaves no claim check.
         """
-        document = Document(open_log(log_place(self.place, SETTINGS), ORGANISATION, NAME))
+        document = Document(open_log(log_environment(self.cluster, SETTINGS), ORGANISATION, NAME))
         state = document.state()
         lost = {client for client in self.clients.values() if state.client(client) is None}
         letters = list(self.queue.dead_letters())
@@ -126,8 +126,8 @@ class WaitingWorld:
         self.scheduler.now_ms += 2 * CLAIM_CHECK_SECONDS_MIN * 1000
         if not letters:
             for _ in range(2):  # the first run may resume a collection that has passed the claim check
-                self._collect(self.place, lambda: False)
-            for stat in self.place.blobs.list(f"{ORGANISATION}/queue/"):
+                self._collect(self.cluster, lambda: False)
+            for stat in self.cluster.blobs.list(f"{ORGANISATION}/queue/"):
                 raise Violation("garbage", "a claim check without a message remains", key=stat.key)
 
     def _send(self, process: Process, environment: Any, client: str) -> bool:
@@ -148,12 +148,12 @@ class WaitingWorld:
             return bool(process.queue.receive(1))
         return worker.step()
 
-    def _collect(self, ends: Place | Process, stop: Callable[[], bool]) -> bool:
-        found = collect(log_place(ends, SETTINGS), ORGANISATION, stop=stop, queue=lambda: ends.queue)
+    def _collect(self, ends: Cluster | Process, stop: Callable[[], bool]) -> bool:
+        report = collect(log_environment(ends, SETTINGS), ORGANISATION, stop=stop, queue=lambda: ends.queue)
         self.scheduler.counts.bump("collections")
-        self.scheduler.counts.bump("collections stopped", not found.is_finished)
-        self.scheduler.counts.bump("collected blobs", len(found.garbage))
-        for failure in found.failures:
+        self.scheduler.counts.bump("collections stopped", not report.is_finished)
+        self.scheduler.counts.bump("collected blobs", len(report.garbage))
+        for failure in report.failures:
             if failure.code in (Corrupt.code, NotFound.code):
                 raise Violation("nothing dangling", failure.reason)
         return True
@@ -163,7 +163,7 @@ class WaitingWorld:
         envelope = read_message(letter.body)
         if (client := self.clients[envelope.token]) in lost:
             try:
-                open_push(self.place.blobs, envelope)
+                open_push(self.cluster.blobs, envelope)
             except Corrupt as exc:
                 raise Violation("letters", "the push of a dead letter cannot be read", reason=str(exc)) from exc
             lost.remove(client)

@@ -43,8 +43,8 @@ class Campaign(msgspec.Struct):
     """
 
     planted: Counter[str]
-    found_by_verify: Counter[str]
-    found_by_checkpoint_only: Counter[str]
+    detected_by_verify: Counter[str]
+    detected_by_checkpoint_only: Counter[str]
     rehashed: int
     redacted: int
     missed: list[str]
@@ -90,21 +90,21 @@ def _tamper(
     careful: bool,
     where: str,
 ) -> None:
-    place = rows_of(store, report)
-    rows = place.load()
+    history = rows_of(store, report)
+    rows = history.load()
     version = draw.choice(sorted(rows))
     kinds = {**ALTERATIONS, **SHIFTS} if careful else ALTERATIONS
     # A careful tamperer recomputes all hashes. So two kinds are left out: a truncation leaves no hash to recompute, and
     # the recomputation would undo the change of a hash.
     kind = draw.choice(sorted(kinds.keys() - {"hash", "truncation"} if careful else [*kinds, "blob"]))
-    if kind == "blob" and not alter_blob(draw, rows, version, place):
+    if kind == "blob" and not alter_blob(draw, rows, version, history):
         kind = "content"
     if kind != "blob":
-        kinds[kind](draw, rows, version, place)
+        kinds[kind](draw, rows, version, history)
         if careful:
-            rehash(rows, place)
+            rehash(rows, history)
             campaign.rehashed += 1
-        place.save(rows)
+        history.save(rows)
     campaign.planted[kind] += 1
     name = f"{report.kind} {kind}"
     try:
@@ -112,9 +112,9 @@ def _tamper(
     except NotFound:
         by_verify = False
     if by_verify:
-        campaign.found_by_verify[name] += 1
+        campaign.detected_by_verify[name] += 1
     elif prove_descent(store, checkpoint).status == "contradicted":
-        campaign.found_by_checkpoint_only[name] += 1
+        campaign.detected_by_checkpoint_only[name] += 1
     else:
         campaign.missed.append(f"{where}: {name} at version {version}, careful={careful}")
     if not careful and kind != "truncation" and not by_verify:
@@ -142,13 +142,13 @@ def _tamper_export(store: stratalog.Store, draw: Random, campaign: Campaign, car
         campaign.rehashed += 1
     campaign.planted[kind] += 1
     try:
-        found = example["verify"](_encoded(lines))[1]
+        problems = example["verify"](_encoded(lines))[1]
     except SystemExit:
-        campaign.found_by_verify[f"export {kind}"] += 1
+        campaign.detected_by_verify[f"export {kind}"] += 1
         return
     noted = len(hashes) - 1
-    if (careful or kind == "truncation") and (noted >= len(found) or found[noted] != hashes[noted]):
-        campaign.found_by_checkpoint_only[f"export {kind}"] += 1
+    if (careful or kind == "truncation") and (noted >= len(problems) or problems[noted] != hashes[noted]):
+        campaign.detected_by_checkpoint_only[f"export {kind}"] += 1
     else:
         campaign.missed.append(f"{where}: export {kind}, careful={careful}")
 
@@ -189,8 +189,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     for title, counts in (
         ("planted", campaign.planted),
-        ("found by verify", campaign.found_by_verify),
-        ("found only against a checkpoint", campaign.found_by_checkpoint_only),
+        ("found by verify", campaign.detected_by_verify),
+        ("found only against a checkpoint", campaign.detected_by_checkpoint_only),
     ):
         print(f"{title}: {counts.total()}")
         for kind, count in sorted(counts.items()):

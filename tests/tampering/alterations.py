@@ -19,13 +19,13 @@ Alteration = Callable[[Random, Rows, int, "LogRows | RecordRows"], None]
 """A function that alters ``rows`` at a version."""
 
 
-def _content(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
+def _content(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> None:
     row = rows[version]
-    if isinstance(place, RecordRows):
+    if isinstance(history, RecordRows):
         body = draw.randbytes(9)
         changed = {"b": body, "h": hashlib.sha256(body).digest(), "n": len(body), "s": row.get("s", draw.randbytes(16))}
     else:
-        changed = {"b": _other_events(row, place.blobs, place.folder), "s": row.get("s", draw.randbytes(16))}
+        changed = {"b": _other_events(row, history.blobs, history.folder), "s": row.get("s", draw.randbytes(16))}
     _replace(row, ("b", "z", "x", "k", "d"), changed)
 
 
@@ -53,38 +53,38 @@ def _other_events(row: dict[str, Any], blobs: MemoryBlobs, folder: str) -> bytes
     return msgspec.msgpack.encode(events, order="deterministic")
 
 
-def _author(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
-    name = "p" if isinstance(place, RecordRows) else draw.choice(("a", "p"))
+def _author(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> None:
+    name = "p" if isinstance(history, RecordRows) else draw.choice(("a", "p"))
     if name in rows[version] and draw.random() < 0.5:
         del rows[version][name]
     else:
         rows[version][name] = "eve"
 
 
-def _time(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
+def _time(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> None:
     rows[version]["c"] += draw.choice((-1, 1, 3_600_000))
 
 
-def _write_id(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
+def _write_id(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> None:
     rows[version]["w"] = "forged"
 
 
-def _digest(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
+def _digest(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> None:
     name = "d" if "d" in rows[version] else "s"
     rows[version][name] = draw.randbytes(len(rows[version][name]))
 
 
-def _extras(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
+def _extras(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> None:
     row = rows[version]
-    if isinstance(place, LogRows):
-        _author(draw, rows, version, place)
+    if isinstance(history, LogRows):
+        _author(draw, rows, version, history)
     elif draw.random() < 0.5:
         row["t"] = row.get("t", 0) + 1
     else:
         row["u"] = msgspec.msgpack.encode({"forged": True})
 
 
-def _order(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
+def _order(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> None:
     other = draw.choice([other for other in rows if other != version])
     _swap(rows, version, other)
 
@@ -96,23 +96,23 @@ def _swap(rows: Rows, version: int, other: int) -> None:
         rows[n]["og"] = origin
 
 
-def _hash(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
-    rows[version][place.hash_name] = draw.randbytes(32)
+def _hash(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> None:
+    rows[version][history.hash_name] = draw.randbytes(32)
 
 
-def _removal(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
+def _removal(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> None:
     """Remove one version, but not the newest. Removal of the newest version is a truncation."""
     del rows[min(version, max(rows) - 1)]
 
 
-def _closed_gap(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
+def _closed_gap(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> None:
     """Remove one version, and move the later versions down."""
     for n in range(version, max(rows)):
         _swap(rows, n, n + 1)
     del rows[max(rows)]
 
 
-def _insertion(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
+def _insertion(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> None:
     """Insert one version, and move the later versions up."""
     last = max(rows)
     rows[last + 1] = {**rows[version], "w": "forged", "s": draw.randbytes(16)}
@@ -123,7 +123,7 @@ def _insertion(draw: Random, rows: Rows, version: int, place: LogRows | RecordRo
         _swap(rows, n, n - 1)
 
 
-def _truncation(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> None:
+def _truncation(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> None:
     for n in [n for n in rows if n >= max(version, min(rows) + 1)]:
         del rows[n]
 
@@ -144,25 +144,25 @@ SHIFTS: dict[str, Alteration] = {"closed gap": _closed_gap, "insertion": _insert
 """Alterations that move versions. Only a careful tamperer moves versions, because a moved version needs a new hash."""
 
 
-def rehash(rows: Rows, place: LogRows | RecordRows) -> None:
+def rehash(rows: Rows, history: LogRows | RecordRows) -> None:
     """Recompute every hash, so that the chain verifies, and update the other items that contain one of these hashes."""
-    before = place.before
+    before = history.before
     for version in sorted(rows):
-        before = rows[version][place.hash_name] = place.hash(before, version, rows[version])
-    place.cover(rows)
+        before = rows[version][history.hash_name] = history.hash(before, version, rows[version])
+    history.cover(rows)
 
 
-def alter_blob(draw: Random, rows: Rows, version: int, place: LogRows | RecordRows) -> bool:
+def alter_blob(draw: Random, rows: Rows, version: int, history: LogRows | RecordRows) -> bool:
     """Damage or remove the blob with the version's body. Return False if the body is not in a blob."""
     if "x" not in rows[version]:
         return False
     address, _, _ = msgspec.msgpack.decode(rows[version]["x"])
-    key = f"{place.folder}/{address.hex()}"
+    key = f"{history.folder}/{address.hex()}"
     if draw.random() < 0.5:
-        place.blobs._bodies[key] = draw.randbytes(20)
+        history.blobs._bodies[key] = draw.randbytes(20)
     else:
-        place.blobs._bodies.pop(key)
-        place.blobs._stats.pop(key)
+        history.blobs._bodies.pop(key)
+        history.blobs._stats.pop(key)
     return True
 
 

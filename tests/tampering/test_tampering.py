@@ -15,8 +15,8 @@ def test_every_alteration_is_found_and_redacted_bodies_verify() -> None:
     assert campaign.missed == []
     assert campaign.redacted > 0
     assert campaign.rehashed >= 40
-    assert campaign.found_by_checkpoint_only.total() > 20
-    assert campaign.found_by_verify.total() + campaign.found_by_checkpoint_only.total() == 120
+    assert campaign.detected_by_checkpoint_only.total() > 20
+    assert campaign.detected_by_verify.total() + campaign.detected_by_checkpoint_only.total() == 120
 
 
 def test_the_campaign_detects_a_verification_that_trusts_the_stored_hashes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,11 +38,11 @@ def build_from(chunks: Chunks, content: Mapping[str, Slot]) -> Root:
 
 def keys_of_level(level: int, count: int, stem: str = "k") -> list[str]:
     """``count`` keys in ascending order. Each key ends a chunk at exactly ``level`` levels of the tree."""
-    found: list[str] = []
+    keys: list[str] = []
     number = 0
-    while len(found) < count:
+    while len(keys) < count:
         key = f"{stem}{number:09d}"
         if key_level(key) == level:
-            found.append(key)
+            keys.append(key)
         number += 1
-    return found
+    return keys

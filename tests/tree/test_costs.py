@@ -41,9 +41,9 @@ def some_keys(many: int) -> list[str]:
 
 def test_a_lookup_reads_one_chunk_a_level(large: Tree) -> None:
     chunks, root = cold(large[0]), large[1]
-    found = get(chunks, root, key(77_777))
-    assert found is not None
-    assert decode(found.value) == {"n": 77_777}
+    slot = get(chunks, root, key(77_777))
+    assert slot is not None
+    assert decode(slot.value) == {"n": 77_777}
     assert chunks.reads <= LEVELS
 
 
@@ -181,11 +181,11 @@ def test_a_tree_that_was_read_back_is_not_read_again(large: Tree) -> None:
 
 def test_listing_addresses_reads_no_leaf(large: Tree) -> None:
     chunks, root = cold(large[0]), large[1]
-    found = set(addresses(chunks, root))
-    assert {f"acme/plan@abc/chunks/{address.hex()}" for address in found} <= {
+    listed = set(addresses(chunks, root))
+    assert {f"acme/plan@abc/chunks/{address.hex()}" for address in listed} <= {
         stat.key for stat in chunks._blobs.list("")
     }
-    assert chunks.reads < len(found) / 20
+    assert chunks.reads < len(listed) / 20
 
 
 def test_a_build_writes_chunks_before_all_items_are_read() -> None:

@@ -21,8 +21,8 @@ def content() -> list[tuple[str, Slot]]:
 
 
 def golden_root() -> Root:
-    told = GOLDEN["root"]
-    return Root(bytes.fromhex(told["address"]), bytes.fromhex(told["digest"]), told["count"], None)
+    root = GOLDEN["root"]
+    return Root(bytes.fromhex(root["address"]), bytes.fromhex(root["digest"]), root["count"], None)
 
 
 def golden_chunks() -> list[Chunk]:
@@ -53,7 +53,7 @@ def test_the_golden_keys_still_have_their_levels() -> None:
 
 
 def test_the_empty_tree_is_still_the_same() -> None:
-    told = GOLDEN["empty"]
-    assert (EMPTY.address.hex(), EMPTY.digest.hex()) == (told["address"], told["digest"])
-    assert EMPTY.inline == bytes.fromhex(told["inline"])
+    golden = GOLDEN["empty"]
+    assert (EMPTY.address.hex(), EMPTY.digest.hex()) == (golden["address"], golden["digest"])
+    assert EMPTY.inline == bytes.fromhex(golden["inline"])
     assert sha256(EMPTY.inline) == EMPTY.address

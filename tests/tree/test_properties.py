@@ -46,8 +46,8 @@ def patches(draw: st.DrawFn, pool: list[str]) -> Patch:
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(pool) - 1))
         length = draw(st.sampled_from([1, 2, 70, 300, 1200]))
-        whole = draw(st.one_of(st.none(), slots))
-        patch |= dict.fromkeys(pool[start : start + length], whole)
+        value = draw(st.one_of(st.none(), slots))
+        patch |= dict.fromkeys(pool[start : start + length], value)
     for _ in range(draw(st.integers(0, 6))):
         patch[draw(st.sampled_from(pool))] = draw(st.one_of(st.none(), slots))
     return patch
@@ -58,7 +58,7 @@ histories = st.sampled_from(POOLS).flatmap(lambda pool: st.lists(patches(pool), 
 
 def applied(content: Content, patch: Patch) -> Content:
     joined = {**content, **patch}
-    return {key: found for key, found in joined.items() if found is not None}
+    return {key: value for key, value in joined.items() if value is not None}
 
 
 def differences(source: Content, target: Content) -> list[tuple[str, Slot | None, Slot | None]]:
@@ -79,14 +79,16 @@ def test_the_root_depends_on_the_content_and_not_on_the_history(history: list[Pa
 
 @settings(max_examples=250, deadline=None)
 @given(histories, st.integers(0, 5), st.integers(0, 5))
-def test_the_difference_of_two_versions_is_that_of_their_contents(history: list[Patch], one: int, other: int) -> None:
+def test_the_difference_of_two_versions_is_that_of_their_contents(
+    history: list[Patch], first: int, second: int
+) -> None:
     chunks = new_chunks(0)
     roots, contents = [EMPTY], [Content()]
     for patch in history:
         roots.append(update(chunks, roots[-1], patch))
         contents.append(applied(contents[-1], patch))
-    one, other = one % len(roots), other % len(roots)
-    assert list(diff(chunks, roots[one], roots[other])) == differences(contents[one], contents[other])
+    first, second = first % len(roots), second % len(roots)
+    assert list(diff(chunks, roots[first], roots[second])) == differences(contents[first], contents[second])
 
 
 @settings(max_examples=250, deadline=None)
@@ -118,8 +120,8 @@ def test_lookups_scans_and_counts_match_a_dict(drawn: tuple[Patch, list[str]]) -
 @given(st.randoms(use_true_random=False), st.sampled_from(POOLS))
 def test_single_keys_put_and_deleted_in_any_order_lead_to_one_root(random: object, pool: list[str]) -> None:
     chunks = new_chunks()
-    kept, dropped = pool[:150:2], pool[1:150:2]
-    puts = kept + dropped
+    retained, dropped = pool[:150:2], pool[1:150:2]
+    puts = retained + dropped
     random.shuffle(puts)  # type: ignore[attr-defined]
     root = EMPTY
     for key in puts:
@@ -127,7 +129,7 @@ def test_single_keys_put_and_deleted_in_any_order_lead_to_one_root(random: objec
     random.shuffle(dropped)  # type: ignore[attr-defined]
     for key in dropped:
         root = update(chunks, root, {key: None})
-    assert root == build_from(new_chunks(), {key: slot(len(key)) for key in kept})
+    assert root == build_from(new_chunks(), {key: slot(len(key)) for key in retained})
 
 
 @settings(max_examples=150, deadline=None)
@@ -137,13 +139,13 @@ def test_equal_content_of_other_versions_has_an_equal_digest(history: list[Patch
     for patch in history:
         content = applied(content, patch)
     later = {
-        key: Slot(found.value, found.version + number)
-        for number, (key, found) in zip(count_from(1), content.items(), strict=False)
+        key: Slot(slot.value, slot.version + number)
+        for number, (key, slot) in zip(count_from(1), content.items(), strict=False)
     }
     chunks = new_chunks()
-    one, other = build_from(chunks, content), build_from(chunks, later)
-    assert one.digest == other.digest
-    assert (one.address == other.address) == (not content)
+    first, second = build_from(chunks, content), build_from(chunks, later)
+    assert first.digest == second.digest
+    assert (first.address == second.address) == (not content)
 
 
 @pytest.mark.parametrize("pool", [DENSE, ENDLESS, UNICODE])

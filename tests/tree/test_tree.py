@@ -225,14 +225,14 @@ def stored(chunks: Chunks, node: Leaf | Inner) -> Root:
 
 
 def parent_of(*nodes: Leaf | Inner, level: int = 1) -> Inner:
-    found = [chunk_of(node) for node in nodes]
+    chunks = [chunk_of(node) for node in nodes]
     return Inner(
         1,
         level,
-        tuple(chunk.node.keys[-1] for chunk in found),
-        tuple(chunk.address for chunk in found),
-        tuple(chunk.digest for chunk in found),
-        tuple(chunk.count for chunk in found),
+        tuple(chunk.node.keys[-1] for chunk in chunks),
+        tuple(chunk.address for chunk in chunks),
+        tuple(chunk.digest for chunk in chunks),
+        tuple(chunk.count for chunk in chunks),
     )
 
 

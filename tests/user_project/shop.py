@@ -62,7 +62,7 @@ def run(url: str) -> Report:
         report: Report = {"version": len(stratalog.__version__)}
         report |= sell_from(store)
         report |= follow_orders(store)
-        report |= keep_images(store)
+        report |= retain_images(store)
         report |= maintain(store)
     report["requests"] = int(meter.total("requests"))
     return report
@@ -136,16 +136,16 @@ def follow_orders(store: stratalog.Store) -> Report:
         return []
 
     checkpoint = stratalog.Projection(log, "totals", add).catch_up()
-    kept = assert_type(log.above_floor(lambda floor: list(log.read(floor))), list[stratalog.Entry])
+    entries = assert_type(log.above_floor(lambda floor: list(log.read(floor))), list[stratalog.Entry])
     return {
         "cents": sum(totals),
         "checkpoint": checkpoint,
         "saved": 0 if saved is None else saved.version,
-        "kept": len(kept),
+        "kept": len(entries),
     }
 
 
-def keep_images(store: stratalog.Store) -> Report:
+def retain_images(store: stratalog.Store) -> Report:
     """Store one body, then several bodies in one call, and record a failure of their source."""
     records = assert_type(store.records("acme"), stratalog.Records)
     version = assert_type(records.put("images/apple", b"red"), stratalog.RecordVersion)

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
 import { Database } from "../../src/stratalog/web/client/database.js";
+import { connect } from "../../src/stratalog/web/client/stratalog.js";
 
 const { indexedDB, navigator } = globalThis;
 const ours = Object.getOwnPropertyDescriptor(globalThis, "navigator");
@@ -55,4 +56,23 @@ test("a database that the browser has closed, and a refused lock, are unavailabl
   assert.throws(() => database.write(() => {}), { name: "StratalogError", code: "unavailable" });
   await assert.rejects(database.tabLeases(), { code: "unavailable" });
   await assert.rejects(database.hold("lease"), { code: "unavailable" });
+});
+
+test("a client that cannot open its data releases its lease and closes its connection", async () => {
+  const events = [];
+  const empty = () => request({ result: [] });
+  const reads = [{ objectStore: () => ({ getAll: empty, getAllKeys: empty }) }];
+  const connection = {
+    transaction() {
+      if (!reads.length) throw named("InvalidStateError");
+      return reads.shift();
+    },
+    close: () => events.push("closed"),
+  };
+  const locks = { request: async (name, options, held) => held({}).then(() => events.push("released")) };
+  browser(() => request({ result: connection }), locks);
+  const url = "https://a.example/v1/organisations/acme/documents/plan";
+  await assert.rejects(connect(url, { start: false }), { code: "unavailable" });
+  await Promise.resolve();
+  assert.deepEqual(events, ["closed", "released"]);
 });

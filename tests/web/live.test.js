@@ -164,6 +164,23 @@ test("live updates continue after the function for the token or the function for
   live.stop();
 });
 
+test("a listener that is stopped during the wait for its token opens no connection", async () => {
+  const opened = sockets();
+  let give;
+  const given = new Promise((resolve) => (give = resolve));
+  const live = new Live(() => ({ url: "ws://a" }), () => given, { onPoke() {}, onPresence() {} });
+  live.start();
+  await turns();
+  live.stop();
+  give("good");
+  await turns();
+  assert.equal(opened.length, 0);
+  live.start();
+  await turns();
+  assert.equal(opened.length, 1);
+  live.stop();
+});
+
 test("a refused token is not sent again: the request fails with the same error", async () => {
   let asked = 0;
   let token = "wrong";

@@ -129,7 +129,7 @@ def is_in(path: Path, folder: Path, suffix: str) -> bool:
 
 def retired_words(text: str) -> set[str]:
     """Return the retired words in identifiers, and in strings of one word, which name events and states."""
-    code = TEXT_OR_COMMENT.sub(lambda found: one_word(found[1] or ""), text)
+    code = TEXT_OR_COMMENT.sub(lambda matched: joined_words(matched[1] or ""), text)
     return RETIRED & {word.lower() for word in WORD.findall(code)}
 
 
@@ -146,5 +146,5 @@ def expressions(match: re.Match[str]) -> str:
     return " ".join(IN_TEMPLATE.findall(match["template"] or ""))
 
 
-def one_word(text: str) -> str:
+def joined_words(text: str) -> str:
     return "" if " " in text else text

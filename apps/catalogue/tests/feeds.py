@@ -71,15 +71,15 @@ class Repository:
         if token in self.expired:
             self.expired.discard(token)
             return self.document('<error code="badResumptionToken">too old</error>')
-        found = [
+        records = [
             item
             for item in sorted(self.records.items())
             if since <= item[1][0][:fine] and item[1][0][: len(until)] <= until
         ]
-        if not found:
+        if not records:
             return self.document('<error code="noRecordsMatch"/>')
-        shown = found[int(start) : int(start) + PAGE]
-        more = int(start) + PAGE < len(found)
+        shown = records[int(start) : int(start) + PAGE]
+        more = int(start) + PAGE < len(records)
         tail = f"<resumptionToken>{since}|{int(start) + PAGE}</resumptionToken>" if more else "<resumptionToken/>"
         return self.document(f"<ListRecords>{''.join(self._record(*item) for item in shown)}{tail}</ListRecords>")
 

@@ -93,8 +93,8 @@ def jsonl() -> Iterator[Hostile]:
     yield Hostile("jsonl UTF-16 cut off", "jsonl", codecs.BOM_UTF16_LE + wide + b"x", {"é": wide[:-2]}, 1)
     wide = '{"id":"é"}\n'.encode("utf-32-be")
     yield Hostile("jsonl UTF-32", "jsonl", codecs.BOM_UTF32_BE + wide, {"é": wide[:-4]})
-    told = {"encoding": "latin-1"}
-    yield Hostile("jsonl Latin-1 declared", "jsonl", b'{"id":"Caf\xe9"}\n', {"Café": b'{"id":"Caf\xe9"}'}, 0, told)
+    options = {"encoding": "latin-1"}
+    yield Hostile("jsonl Latin-1 declared", "jsonl", b'{"id":"Caf\xe9"}\n', {"Café": b'{"id":"Caf\xe9"}'}, 0, options)
     old = {"encoding": "windows-1252"}
     yield Hostile("jsonl undefined in its encoding", "jsonl", b'{"id":"\x81"}\n', {}, 1, old)
     yield Hostile("jsonl marks inside", "jsonl", a + b"\n" + codecs.BOM_UTF8 + b + b"\n", both)
@@ -117,13 +117,13 @@ def json() -> Iterator[Hostile]:
     ):
         yield Hostile(f"json {name}", "json", body, {}, 1, settings)
     yield Hostile("json empty list", "json", b"[]")
-    one, two = b'{"id":1,"x":1.10}', b'{ "id" : 2 }'
-    listed = b'{"items": [' + one + b' , {"id":"Caf\xe9"},\n' + two + b"]}"
-    yield Hostile("json one bad item", "json", listed, {"1": one, "2": two}, 1, items)
-    yield Hostile("json mark", "json", codecs.BOM_UTF8 + b"[" + one + b"]", {"1": one})
+    first, second = b'{"id":1,"x":1.10}', b'{ "id" : 2 }'
+    listed = b'{"items": [' + first + b' , {"id":"Caf\xe9"},\n' + second + b"]}"
+    yield Hostile("json one bad item", "json", listed, {"1": first, "2": second}, 1, items)
+    yield Hostile("json mark", "json", codecs.BOM_UTF8 + b"[" + first + b"]", {"1": first})
     wide = '[{"id":"é"}]'
     yield Hostile("json UTF-16", "json", wide.encode("utf-16"), {"é": wide[1:-1].encode("utf-16-le")})
-    yield Hostile("json items of all kinds", "json", b'[1,"a",null,true,[],{},' + one + b"]", {"1": one}, 6)
+    yield Hostile("json items of all kinds", "json", b'[1,"a",null,true,[],{},' + first + b"]", {"1": first}, 6)
     timed = {"time": "t"}
     for name, time in {
         "true": b"true",
@@ -242,18 +242,20 @@ def xml() -> Iterator[Hostile]:
         settings = {**each, "id": "@id"} if name == "empty element" else each
         yield Hostile(f"xml {name}", "xml", body, {id: exact}, 0, settings)
     text = "<r><i><id>é</id></i></r>"
-    one = "<i><id>é</id></i>"
+    element = "<i><id>é</id></i>"
     for encoding in ("iso-8859-1", "windows-1252", "iso-8859-15"):
         body = f"<?xml version='1.0' encoding='{encoding}'?>{text}".encode(encoding)
-        yield Hostile(f"xml {encoding}", "xml", body, {"é": one.encode(encoding)}, 0, each)
-    yield Hostile("xml UTF-16", "xml", text.encode("utf-16"), {"é": one.encode("utf-16-le")}, 0, each)
+        yield Hostile(f"xml {encoding}", "xml", body, {"é": element.encode(encoding)}, 0, each)
+    yield Hostile("xml UTF-16", "xml", text.encode("utf-16"), {"é": element.encode("utf-16-le")}, 0, each)
     declared = f'<?xml version="1.0" encoding="utf-16"?>{text}'
-    yield Hostile("xml UTF-16 declared", "xml", declared.encode("utf-16"), {"é": one.encode("utf-16-le")}, 0, each)
+    yield Hostile("xml UTF-16 declared", "xml", declared.encode("utf-16"), {"é": element.encode("utf-16-le")}, 0, each)
     unmarked = declared.encode("utf-16-be")
-    yield Hostile("xml UTF-16 without a mark", "xml", unmarked, {"é": one.encode("utf-16-be")}, 0, each)
-    whole = b"<?xml version='1.0'?>\n<!-- c --><r xmlns:p='u'><id>a</id></r>\n"
-    yield Hostile("xml whole document", "xml", whole, {"a": whole})
-    yield Hostile("xml whole document with a mark", "xml", codecs.BOM_UTF8 + whole, {"a": codecs.BOM_UTF8 + whole})
+    yield Hostile("xml UTF-16 without a mark", "xml", unmarked, {"é": element.encode("utf-16-be")}, 0, each)
+    document = b"<?xml version='1.0'?>\n<!-- c --><r xmlns:p='u'><id>a</id></r>\n"
+    yield Hostile("xml whole document", "xml", document, {"a": document})
+    yield Hostile(
+        "xml whole document with a mark", "xml", codecs.BOM_UTF8 + document, {"a": codecs.BOM_UTF8 + document}
+    )
 
 
 def files() -> Iterator[Hostile]:
@@ -290,11 +292,13 @@ def files() -> Iterator[Hostile]:
     yield Hostile("file name no UTF-8, packed", "jsonl", packed[:-3], {}, 1, {}, b"a\xff.gz")
     yield Hostile("file name like an option", "jsonl", line, taken, 0, {}, "--help")
     yield Hostile("file name of CJK", "jsonl", line, taken, 0, {}, "漢" * 80)
-    whole = bytes(range(256)) * 50
-    yield Hostile("file whole", "file", whole, {"hostile": whole})
+    content = bytes(range(256)) * 50
+    yield Hostile("file whole", "file", content, {"hostile": content})
     yield Hostile("file whole, empty", "file", b"", {"hostile": b""})
-    yield Hostile("file whole, like a pattern", "file", whole, {"[a-z]*?": whole}, 0, {}, "[a-z]*?")
-    yield Hostile("file whole, name no UTF-8", "file", whole, {file_id(os.fsdecode(b"a\xff")): whole}, 0, {}, b"a\xff")
+    yield Hostile("file whole, like a pattern", "file", content, {"[a-z]*?": content}, 0, {}, "[a-z]*?")
+    yield Hostile(
+        "file whole, name no UTF-8", "file", content, {file_id(os.fsdecode(b"a\xff")): content}, 0, {}, b"a\xff"
+    )
 
 
 HOSTILE = [*jsonl(), *json(), *csv(), *rfc822(), *xml(), *files()]

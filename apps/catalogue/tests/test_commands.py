@@ -102,7 +102,7 @@ def test_the_commands_work_from_a_poll_to_a_comparison_of_versions(shell: Shell)
     assert shell("ingest", "acme/debian", str(newer))[0]["new"] == 1
     assert shell("reprocess", "acme")[0]["made"] == 1
     assert shell("reprocess", "acme", "--changed")[0]["made"] == 0
-    assert [one["version"] for one in shell("versions", "acme/debian", "bash/amd64")] == [2, 1]
+    assert [version["version"] for version in shell("versions", "acme/debian", "bash/amd64")] == [2, 1]
     assert "+Version: 2" in shell("diff", "acme/debian", "bash/amd64", "1", "2")[0]["lines"]
     assert shell("search", "acme", "bash")[0]["id"] == "bash/amd64"
     assert shell("stats", "acme")[0]["sources"][0]["rows"][0]["versions"] == 2
@@ -154,10 +154,10 @@ def test_the_exit_code_reports_a_failure_until_its_dead_letter_is_redriven(shell
     assert shell.code == 1
     (letter,) = shell("dead-letters", "acme")
     assert "no id" in letter["reason"]
-    assert [one["resolved"] for one in shell("redrive", "acme")] == [False]
+    assert [result["resolved"] for result in shell("redrive", "acme")] == [False]
     assert shell.code == 1
     shell("add", "acme/debian", str(shell.folder / "in"), "--format", "rfc822", "--id", "Package")
-    assert [one["resolved"] for one in shell("redrive", "acme")] == [True]
+    assert [result["resolved"] for result in shell("redrive", "acme")] == [True]
     assert shell.code == 0
 
 
@@ -196,7 +196,7 @@ def test_an_invalid_or_unknown_source_is_refused(shell: Shell) -> None:
     assert shell.code == 3
 
 
-class Told(ManualClock):
+class ForwardingClock(ManualClock):
     """A clock that calls the next function of a list in each sleep.
 
     If the list is empty, the clock interrupts the program.
@@ -220,7 +220,7 @@ def test_a_repeated_poll_reads_each_source_when_it_is_due(shell: Shell, monkeypa
         (shell.folder / "in" / "more").write_text(PACKAGE.format(name="zsh", version="1"))
 
     shell("add", "acme/debian", str(shell.folder / "in"), "--format", "rfc822", "--id", "Package", "--due", "100")
-    clock = Told([another, lambda: None])
+    clock = ForwardingClock([another, lambda: None])
     monkeypatch.setattr("stratalog.store.SystemClock", lambda: clock)
     first, works, second, more = shell("poll", "acme", "--every", "60")
     assert clock.slept == [60, 60, 60]
@@ -231,7 +231,7 @@ def test_a_repeated_poll_reads_each_source_when_it_is_due(shell: Shell, monkeypa
 def test_a_repeated_poll_survives_an_unavailable_source(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     away, there = shell.folder / "away", shell.folder / "in"
     there.rename(away)
-    clock = Told([lambda: None] * 3 + [lambda: away.rename(there)])
+    clock = ForwardingClock([lambda: None] * 3 + [lambda: away.rename(there)])
     monkeypatch.setattr("stratalog.store.SystemClock", lambda: clock)
     first, works, second, more = shell("poll", "acme", "--every", "60")
     assert ("does not exist" in first["reason"], works["made"]) == (True, 0)
@@ -247,7 +247,7 @@ def test_a_repeated_poll_survives_an_unavailable_store(shell: Shell, monkeypatch
             raise outages.pop()
         return poll(*arguments, **options)
 
-    clock = Told([lambda: None])
+    clock = ForwardingClock([lambda: None])
     monkeypatch.setattr("stratalog.store.SystemClock", lambda: clock)
     monkeypatch.setattr(catalogue_polls, "poll", down)
     polled, _ = shell("poll", "acme", "--every", "60")
@@ -305,3 +305,9 @@ def test_a_command_on_an_unknown_dead_letter_says_that_it_is_not_found(shell: Sh
     shell(command, "acme", "source/debian/none")
     assert shell.code == 3
     assert "dead letter not found" in shell.errors(command, "acme", "source/debian/none")
+
+
+def test_a_poll_says_that_a_record_was_not_stored_because_another_has_its_id(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "in" / "Packages").write_text("\n".join(PACKAGE.format(name="bash", version=n) for n in "12"))
+    assert "1 not stored: another record has the id and time" in shell.text("poll", "acme", "--no-works")
+    assert "not stored" not in shell.text("poll", "acme", "--no-works")

@@ -50,9 +50,9 @@ def test_the_demo_continues_after_an_interruption_and_prints_its_results(
         with pytest.raises(KeyboardInterrupt):
             demo.main(str(tmp_path / "store"), 0)
     demo.main(str(tmp_path / "store"), 0)
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for words in ("packages: 2 new", "1 works of 1 records", "0 differ", "found packages", "+Version: 1.1", "/web/"):
-        assert words in told
+        assert words in printed
     demo.main(str(tmp_path / "store"), 0)
     assert "there already" in capsys.readouterr().out
     assert [words[:3] for words in served] == [["catalogue", "serve", "demo"]] * 2
@@ -78,7 +78,7 @@ def test_states_are_made_from_the_package_indexes_of_apt(monkeypatch: pytest.Mon
     states = sorted((tmp_path / "out").iterdir())
     assert [state.name for state in states] == ["1-stable", "2-stable-security", "3-unstable"]
     versions = [re.findall(r"^Package: (.)\n.*\nVersion: (.)$", state.read_text(), re.M) for state in states]
-    assert [dict(found) for found in versions] == [
+    assert [dict(version) for version in versions] == [
         {"a": "1", "b": "1", "c": "1"},
         {"a": "1", "b": "2", "c": "1", "d": "1"},
         {"a": "3", "b": "2"},
@@ -90,8 +90,8 @@ def test_states_are_made_from_the_package_indexes_of_apt(monkeypatch: pytest.Mon
 def test_with_a_limit_every_state_has_the_same_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = loaded(ROOT / "scripts" / "catalogue_data.py")
     for suite, version in (("stable", "1"), ("stable-updates", "2")):
-        found = (PACKAGE.format(name=f"p{n}", version=version) for n in range(int(version), 40))
-        (tmp_path / suite).write_text("\n".join(found))
+        packages = (PACKAGE.format(name=f"p{n}", version=version) for n in range(int(version), 40))
+        (tmp_path / suite).write_text("\n".join(packages))
     monkeypatch.setattr(script, "run", lambda command: Path(command[-1]).read_bytes())
     indexes = [(suite, tmp_path / suite, 1e9) for suite in ("stable", "stable-updates")]
     script.write_states(tmp_path / "out", indexes, script.package_key, 10)
@@ -111,6 +111,6 @@ def test_rfcs_are_extracted_from_a_package(tmp_path: Path, monkeypatch: pytest.M
     unpack = [sys.executable, "-c", "import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())", str(archive)]
     monkeypatch.setattr(script, "UNPACK", unpack[:-1])
     script.write_rfcs(tmp_path / "out", archive)
-    found = sorted(path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.*"))
-    assert found == ["rfc-xml/rfc9110.xml.gz", "rfc/rfc9110.json"]
+    paths = sorted(path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.*"))
+    assert paths == ["rfc-xml/rfc9110.xml.gz", "rfc/rfc9110.json"]
     assert (tmp_path / "out" / "rfc" / "rfc9110.json").stat().st_mtime == 1_600_000_000

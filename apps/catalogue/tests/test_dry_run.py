@@ -29,10 +29,10 @@ NAMES = [f"package-{number}" for number in range(40)]
 def dry(catalogue: Catalogue, **options: bool) -> Polled:
     """Return the outcome of a dry run, and check that the run leaves every item and blob unchanged."""
     before = stored(catalogue)
-    (said,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True, **options)
-    assert said.dry_run
+    (planned,) = poll(catalogue.store, "acme", catalogue.connect, dry_run=True, **options)
+    assert planned.dry_run
     assert stored(catalogue) == before
-    return said
+    return planned
 
 
 def stored(catalogue: Catalogue) -> list[object]:
@@ -54,8 +54,8 @@ def test_a_dry_run_counts_as_the_poll_after_it(catalogue: Catalogue, seed: int) 
         if chance.random() < 0.3:
             paragraphs.append("this is no paragraph\n")
         catalogue.write("\n".join(paragraphs), day=day if chance.random() < 0.8 else max(1, day - 2))
-        said, polled = dry(catalogue), catalogue.poll()
-        assert (said.taken, said.reason) == (polled.taken, polled.reason)
+        planned, polled = dry(catalogue), catalogue.poll()
+        assert (planned.taken, planned.reason) == (polled.taken, polled.reason)
 
 
 def test_a_dry_run_reports_the_withheld_deletions_of_a_state_that_lacks_too_many_records(catalogue: Catalogue) -> None:
@@ -63,8 +63,8 @@ def test_a_dry_run_reports_the_withheld_deletions_of_a_state_that_lacks_too_many
     catalogue.write_packages(dict.fromkeys(NAMES, "1"))
     catalogue.poll()
     catalogue.write_packages({"bash": "1"}, day=2)
-    said = dry(catalogue)
-    assert (said.taken.withheld, said.reason.startswith(WITHHELD)) == (40, True)
+    planned = dry(catalogue)
+    assert (planned.taken.withheld, planned.reason.startswith(WITHHELD)) == (40, True)
     assert dry(catalogue, allow_deletions=True).taken.deleted == 40
 
 
@@ -77,9 +77,9 @@ def test_a_dry_run_compares_files_that_are_records_by_their_times(catalogue: Cat
     assert dry(catalogue).taken.read == 0
     catalogue.write("other", name="a", day=2)
     (catalogue.folder / "debian" / "b").unlink()
-    said, polled = dry(catalogue), catalogue.poll()
-    assert said.taken == polled.taken
-    assert (said.taken.new, said.taken.deleted) == (1, 1)
+    planned, polled = dry(catalogue), catalogue.poll()
+    assert planned.taken == polled.taken
+    assert (planned.taken.new, planned.taken.deleted) == (1, 1)
 
 
 @pytest.mark.parametrize("complete", [False, True])
@@ -115,5 +115,5 @@ def test_a_dry_run_counts_an_empty_file_with_a_newer_time_as_the_poll_does(catal
     catalogue.poll()
     path = catalogue.folder / "debian" / "empty"
     os.utime(path, ns=(START_NS + 2 * DAY_NS, START_NS + 2 * DAY_NS))
-    said, polled = dry(catalogue), catalogue.poll()
-    assert said.taken == polled.taken
+    planned, polled = dry(catalogue), catalogue.poll()
+    assert planned.taken == polled.taken

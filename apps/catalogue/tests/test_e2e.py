@@ -13,7 +13,7 @@ import stratalog
 from apps.catalogue.tests.helpers import PACKAGE, Catalogue
 from stratalog.server.app import create_app
 from stratalog_catalogue.http import application
-from tests.e2e.serving import Storyteller, node_with, serving, told_stories
+from tests.e2e.serving import Storyteller, node_with, passed_stories, serving
 
 HERE = Path(__file__).parent / "e2e"
 STORIES = [
@@ -50,8 +50,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the URL of a server whose catalogue has polled three states of packages and two of films."""
     with stratalog.open("memory:") as store:
         fill(Catalogue(store, tmp_path_factory.mktemp("sources")))
-        with serving(create_app(store, application())) as found:
-            yield found
+        with serving(create_app(store, application())) as server:
+            yield server
 
 
 def fill(catalogue: Catalogue) -> None:
@@ -80,7 +80,7 @@ def storyteller(node: str) -> Iterator[Storyteller]:
 
 
 def test_the_list_of_stories_matches_the_browser_script(node: str) -> None:
-    assert sorted(told_stories(HERE, node)) == sorted(STORIES)
+    assert sorted(passed_stories(HERE, node)) == sorted(STORIES)
 
 
 @pytest.mark.parametrize("story", STORIES)

@@ -72,5 +72,5 @@ def test_a_text_with_zero_bytes_needs_a_declared_encoding(tmp_path: Path, encodi
         (letter,) = catalogue.records.dead_letters()
         assert "needs an encoding" in letter.reason
         catalogue.add("s", encoding=encoding, **settings)
-        assert [one.resolved for one in redrive(store, "acme", catalogue.connect)] == [True]
+        assert [result.resolved for result in redrive(store, "acme", catalogue.connect)] == [True]
         assert catalogue.ids("source/s/") == ["1"]

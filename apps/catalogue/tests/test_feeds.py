@@ -439,6 +439,16 @@ def test_next_pages_on_another_server_or_in_a_cycle_are_refused(catalogue: Catal
         assert reason in catalogue.poll().reason
 
 
+def test_the_records_of_a_page_with_an_invalid_link_are_stored_also_in_a_complete_state(
+    catalogue: Catalogue, feed: Feed
+) -> None:
+    catalogue.add("books", **{**settings_of(feed), "complete": True})
+    body = b'{"items": [{"id": "a", "changed": 2024}], "next": "http://elsewhere.example/feed"}'
+    feed.answer = lambda path, headers: (200, {}, body)  # type: ignore[method-assign]
+    assert "another server" in catalogue.poll().reason
+    assert catalogue.ids("source/books/") == ["a"]
+
+
 def test_too_many_pages_and_too_large_responses_are_refused(
     catalogue: Catalogue, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,17 +21,17 @@ GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[3] / "formats/golden
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_a_transformer_makes_the_golden_work(name: str) -> None:
-    kept = GOLDEN["works"][name]
+    golden = GOLDEN["works"][name]
     made = TRANSFORMERS[name].make(
-        Given("golden", kept["id"], kept["format"], kept["body"].encode(), len(kept["body"]))
+        Given("golden", golden["id"], golden["format"], golden["body"].encode(), len(golden["body"]))
     )
-    assert TRANSFORMERS[name].name == kept["transformer"], "a transformer with other results needs a new version"
-    assert encode_work(made).decode() == kept["work"]
-    assert decode_work(kept["work"].encode()) == made
+    assert TRANSFORMERS[name].name == golden["transformer"], "a transformer with other results needs a new version"
+    assert encode_work(made).decode() == golden["work"]
+    assert decode_work(golden["work"].encode()) == made
 
 
 def test_every_golden_work_has_the_current_model_version() -> None:
-    assert {json.loads(kept["work"])["model"] for kept in GOLDEN["works"].values()} == {MODEL_VERSION}
+    assert {json.loads(golden["work"])["model"] for golden in GOLDEN["works"].values()} == {MODEL_VERSION}
 
 
 @pytest.mark.parametrize(("kind", "name"), [(Source, "source"), (Summary, "summary"), (IngestFailure, "letter")])

@@ -68,11 +68,11 @@ def test_valid_records_of_a_hostile_file_are_stored_and_the_rest_become_dead_let
     letters = list(plain.records.dead_letters())
     assert len(letters) == hostile.letters, [letter.reason for letter in letters]
     for letter in letters:
-        kept = b"".join(plain.records.open_dead_letter(letter.id)) if letter.size else b""
+        stored = b"".join(plain.records.open_dead_letter(letter.id)) if letter.size else b""
         assert letter.size is not None or not hostile.body
-        assert kept in hostile.body or hostile.form == "csv", "a letter has bytes that the file does not have"
+        assert stored in hostile.body or hostile.form == "csv", "a letter has bytes that the file does not have"
     # A second poll reads nothing, and a redrive resolves no dead letter.
     assert [outcome.taken.read for outcome in poll(plain.store, "acme", plain.connect)] == [0, 0]
-    assert [one.resolved for one in redrive(plain.store, "acme", plain.connect)] == [False] * len(letters)
+    assert [result.resolved for result in redrive(plain.store, "acme", plain.connect)] == [False] * len(letters)
     assert len(list(plain.records.dead_letters())) == len(letters)
     plain.scan()

@@ -46,8 +46,8 @@ def add_archive(catalogue: Catalogue, url: str) -> None:
 
 
 def letters(catalogue: Catalogue) -> list[bytes]:
-    kept = (letter.id for letter in catalogue.records.dead_letters() if letter.size)
-    return [b"".join(catalogue.records.open_dead_letter(id)) for id in kept]
+    ids = (letter.id for letter in catalogue.records.dead_letters() if letter.size)
+    return [b"".join(catalogue.records.open_dead_letter(id)) for id in ids]
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_a_bad_character_in_a_harvest_fails_only_its_record(
     repository.answer = answer  # type: ignore[method-assign]
     outcome = catalogue.poll()
     assert (outcome.reason, outcome.taken.new, outcome.taken.failed) == ("", 6, 1)
-    (kept,) = letters(catalogue)
-    assert bad in kept
-    assert (kept[:8], kept[-9:]) == (b"<record>", b"</record>")
+    (letter,) = letters(catalogue)
+    assert bad in letter
+    assert (letter[:8], letter[-9:]) == (b"<record>", b"</record>")
 
 
 def test_a_harvest_with_a_byte_order_mark_is_read_as_utf_8_whatever_it_declares(
@@ -126,8 +126,8 @@ def test_a_harvest_with_a_byte_order_mark_is_read_as_utf_8_whatever_it_declares(
     repository.answer = answer  # type: ignore[method-assign]
     outcome = catalogue.poll()
     assert (outcome.reason, outcome.taken.new, outcome.taken.failed) == ("", 6, 1)
-    (kept,) = letters(catalogue)
-    assert (kept[:8], kept[-9:]) == (b"<record>", b"</record>")
+    (letter,) = letters(catalogue)
+    assert (letter[:8], letter[-9:]) == (b"<record>", b"</record>")
     catalogue.scan()
     assert read_work(catalogue.records, "archive", "oai:x:3").title == "wérk 3"
 

@@ -98,6 +98,13 @@ def test_bytes_after_compressed_content_are_ignored(rest: bytes, piece: int) -> 
     assert len(pieces) >= len(body) / piece  # the caller checks its time limit at each piece
 
 
+@pytest.mark.parametrize("window", [zlib.MAX_WBITS, -zlib.MAX_WBITS], ids=["zlib", "raw"])
+@pytest.mark.parametrize("piece", [1, 1000])
+def test_bytes_after_deflated_content_are_ignored_also_if_they_look_like_gzip(window: int, piece: int) -> None:
+    body = zlib.compress(b"one", 1, window) + b"\x1f\x8b"
+    assert b"".join(decoded([body[at : at + piece] for at in range(0, len(body), piece)], "deflate")) == b"one"
+
+
 def received(handle: Callable[[httpx.Request], httpx.Response], clock: ManualClock | None = None) -> bytes:
     """Return the body of the response that a server gives by ``handle``."""
     with httpx.Client(transport=httpx.MockTransport(handle)) as client:

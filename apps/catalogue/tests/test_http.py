@@ -44,11 +44,11 @@ def test_the_api_returns_a_work_with_its_record_its_versions_and_their_differenc
     assert client.get(f"{BASE}/work", params=BASH).json()["title"] == "bash: the bash program"
     assert b"Version: 5.3" in client.get(f"{BASE}/record", params=BASH).content
     assert b"Version: 5.2" in client.get(f"{BASE}/record", params={**BASH, "version": 1}).content
-    assert [one["version"] for one in client.get(f"{BASE}/versions", params=BASH).json()["versions"]] == [2, 1]
+    assert [version["version"] for version in client.get(f"{BASE}/versions", params=BASH).json()["versions"]] == [2, 1]
     first = client.get(f"{BASE}/versions", params={**BASH, "limit": 1}).json()
-    assert ([one["version"] for one in first["versions"]], first["next"]) == ([2], 2)
+    assert ([version["version"] for version in first["versions"]], first["next"]) == ([2], 2)
     rest = client.get(f"{BASE}/versions", params={**BASH, "before": first["next"]}).json()
-    assert ([one["version"] for one in rest["versions"]], rest["next"]) == ([1], None)
+    assert ([version["version"] for version in rest["versions"]], rest["next"]) == ([1], None)
     lines = client.get(f"{BASE}/diff", params={**BASH, "before": 1, "after": 2}).json()["lines"]
     assert {"-Version: 5.2", "+Version: 5.3"} <= set(lines)
 

@@ -210,7 +210,9 @@ def test_a_redrive_whose_poll_fails_resolves_no_letter(tmp_path: Path, monkeypat
         (catalogue.folder / "scans").rename(catalogue.folder / "away")
         for _ in range(2):
             outcomes = list(redrive(store, "acme", catalogue.connect))
-            assert [(one.resolved, "folder does not exist" in one.reason) for one in outcomes] == [(False, True)] * 2
+            assert [(outcome.resolved, "folder does not exist" in outcome.reason) for outcome in outcomes] == [
+                (False, True)
+            ] * 2
             assert list(catalogue.records.dead_letters()) == before
         (catalogue.folder / "away").rename(catalogue.folder / "scans")
         assert (redriven(catalogue), letters(catalogue)) == ([True, True], [])

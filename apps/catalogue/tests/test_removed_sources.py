@@ -12,9 +12,9 @@ import pytest
 from apps.catalogue.tests.helpers import Catalogue
 from stratalog import NotFound, Records, Unavailable
 from stratalog_catalogue.names import CHECKPOINTS
-from stratalog_catalogue.polls import poll_source
+from stratalog_catalogue.polls import Polled, poll_source
 from stratalog_catalogue.source_rename import rename_source
-from stratalog_catalogue.sources import read_source, remove_source
+from stratalog_catalogue.sources import Source, read_source, remove_source
 
 KINDS: dict[str, dict[str, Any]] = {
     "records": {"format": "json", "transformer": "plain", "id": "id", "complete": False},
@@ -206,6 +206,85 @@ def test_a_poll_that_fails_after_a_rename_moves_its_records_to_the_new_name(
     assert "source not found" in poll_source(catalogue.records, source, catalogue.connect, clock, rename).reason
     assert renamed
     assert catalogue.ids("source/books/") == []
+
+
+def polled_while(catalogue: Catalogue, source: Source, event: Callable[[], object]) -> Polled:
+    """Poll a source, and let another process do something after the poll has read its first record."""
+    events = iter([event])
+
+    def once(_: int) -> None:
+        if (meanwhile := next(events, None)) is not None:
+            meanwhile()
+
+    return poll_source(catalogue.records, source, catalogue.connect, catalogue.store.environment.clock, once)
+
+
+def test_a_poll_that_breaks_off_after_a_rename_moves_its_records_and_counts_no_failure(
+    catalogue: Catalogue, settings: dict[str, Any]
+) -> None:
+    source = catalogue.add("books", **settings)
+    write(catalogue, "a")
+    write(catalogue, "b", day=2)
+
+    def read(_: int) -> None:
+        if catalogue.records.stat("catalogue/source/books").deleted:
+            raise ValueError("the source sends nonsense")
+        rename_source(catalogue.records, "books", "volumes")
+
+    clock = catalogue.store.environment.clock
+    ended = poll_source(catalogue.records, source, catalogue.connect, clock, read)
+    assert ("source not found" in ended.reason, ended.dead) == (True, False)
+    assert (catalogue.ids("source/books/"), list(catalogue.records.dead_letters())) == ([], [])
+
+
+def test_a_late_record_goes_to_the_source_that_its_poll_has_read(
+    catalogue: Catalogue, settings: dict[str, Any]
+) -> None:
+    """The source is renamed twice, and a second source has its first name and is renamed, all during one poll."""
+    source = catalogue.add("books", **settings)
+    write(catalogue, "a")
+
+    def rename() -> None:
+        rename_source(catalogue.records, "books", "volumes")
+        rename_source(catalogue.records, "volumes", "tomes")
+        catalogue.add("books", **settings)
+        rename_source(catalogue.records, "books", "leaflets")
+
+    polled_while(catalogue, source, rename)
+    assert catalogue.ids("source/books/") == catalogue.ids("source/leaflets/") == []
+    assert len(catalogue.ids("source/tomes/")) == 1
+
+
+def test_a_late_record_stays_if_a_later_source_of_its_name_was_removed(
+    catalogue: Catalogue, settings: dict[str, Any]
+) -> None:
+    source = catalogue.add("books", **settings)
+    write(catalogue, "a")
+
+    def replace() -> None:
+        rename_source(catalogue.records, "books", "volumes")
+        catalogue.add("books", **settings)
+        remove_source(catalogue.records, "books")
+
+    polled_while(catalogue, source, replace)
+    assert (len(catalogue.ids("source/books/")), catalogue.ids("source/volumes/")) == (1, [])
+
+
+def test_a_late_version_does_not_bring_back_a_record_that_the_renamed_source_has_deleted(
+    catalogue: Catalogue,
+) -> None:
+    source = catalogue.add("books", **KINDS["states"])
+    catalogue.write('[{"id": "a"}]', source="books", name="1", day=1)
+
+    def rename() -> None:
+        rename_source(catalogue.records, "books", "volumes")
+        catalogue.write('[{"id": "a"}, {"id": "b"}]', source="books", name="1", day=2)
+        catalogue.poll("volumes")
+        catalogue.write('[{"id": "b"}]', source="books", name="1", day=3)
+        catalogue.poll("volumes")
+
+    polled_while(catalogue, source, rename)
+    assert (catalogue.ids("source/volumes/"), catalogue.ids("source/books/")) == (["b"], [])
 
 
 def test_a_record_that_comes_after_a_rename_replaces_no_later_version(

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 import stratalog
-from apps.catalogue.tests.helpers import Catalogue, killed_after
+from apps.catalogue.tests.helpers import DAY_NS, START_NS, Catalogue, killed_after
 from stratalog import Conflict, Invalid, NotFound, Records, Unavailable
 from stratalog_catalogue.queries import show_versions
 from stratalog_catalogue.source_rename import rename_source
 from stratalog_catalogue.sources import put_settings, read_source, source_names
 
+LATER_MS = (START_NS + 9 * DAY_NS) // 1_000_000
 VERSIONS = {"ant": ["1", "2", "3"], "bee": ["1"], "cow": ["1", "2"]}
 """The versions of each package of the source `debian`. Polls delete bee and cow, and a later poll adds bee again."""
 
@@ -42,7 +43,7 @@ def filled(catalogue: Catalogue) -> Catalogue:
 
 def history_of(catalogue: Catalogue, source: str) -> dict[str, list[tuple[Any, ...]]]:
     """Return each record of a source with its versions. A rename must leave the versions unchanged."""
-    prefix, found = f"source/{source}/", {}
+    prefix, history = f"source/{source}/", {}
     for line in catalogue.records.list(prefix=prefix):
         versions = [
             (
@@ -53,8 +54,8 @@ def history_of(catalogue: Catalogue, source: str) -> dict[str, list[tuple[Any, .
             )
             for version in catalogue.records.versions(line.id)
         ]
-        found[line.id.removeprefix(prefix)] = versions
-    return found
+        history[line.id.removeprefix(prefix)] = versions
+    return history
 
 
 def letters_of(catalogue: Catalogue) -> list[tuple[str, bytes]]:
@@ -183,12 +184,14 @@ def test_records_that_a_running_poll_writes_during_a_rename_are_moved(debian: Ca
             if self.is_late and id.startswith("source/debian/bee"):
                 self.is_late = False
                 super().put("source/debian/late", b"late", source_time_ms=1)
-                super().put("source/debian/ant/amd64", b"later", source_time_ms=2)
+                super().put("source/debian/ant/amd64", b"later", source_time_ms=LATER_MS)
+                super().put("source/debian/bee/amd64", b"of an old state", source_time_ms=2)
             return done
 
     rename_source(Written(debian.records.environment, "acme"), "debian", "packages")
     assert "late" in debian.ids("source/packages/")
     assert debian.records.get("source/packages/ant/amd64").body == b"later"
+    assert debian.records.get("source/packages/bee/amd64").body != b"of an old state"
     assert debian.ids("source/debian/") == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from apps.catalogue.tests.helpers import DAY_NS, PACKAGE, START_NS, Catalogue
 from stratalog import NotFound, Unavailable
 from stratalog.testing.clock import ManualClock
 from stratalog_catalogue import record_splitter
-from stratalog_catalogue.folder import poll_folder
+from stratalog_catalogue.folder import Step, poll_folder
+from stratalog_catalogue.ingest import take
 from stratalog_catalogue.names import source_id, stored_id, work_id
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable, split, time_ms_of
 from stratalog_catalogue.redrive import redrive
@@ -127,7 +129,7 @@ def test_every_format_is_cut_into_records_however_its_bytes_arrive(
 ) -> None:
     source = Source(name="s", adapter="folder", location="", format=form, records="i" if form == "xml" else "")  # type: ignore[arg-type]
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
-    assert [found.id for found in split(source, pieces, "file") if isinstance(found, SplitRecord)] == ids
+    assert [record.id for record in split(source, pieces, "file") if isinstance(record, SplitRecord)] == ids
 
 
 @pytest.mark.parametrize(("form", "limit"), [("jsonl", "RECORD"), ("json", "DOCUMENT")])
@@ -136,9 +138,9 @@ def test_a_record_or_document_without_end_is_unreadable_beyond_a_limit(
 ) -> None:
     monkeypatch.setattr(record_splitter, f"CATALOGUE_{limit}_BYTES_MAX", 100)
     source = Source(name="s", adapter="folder", location="", format=form)
-    (found,) = split(source, itertools.repeat(b"x" * 30), "file")
-    assert isinstance(found, Unreadable)
-    assert "limit=100" in found.reason
+    (unreadable,) = split(source, itertools.repeat(b"x" * 30), "file")
+    assert isinstance(unreadable, Unreadable)
+    assert "limit=100" in unreadable.reason
 
 
 def test_xml_whose_document_type_has_declarations_becomes_a_dead_letter(catalogue: Catalogue) -> None:
@@ -155,9 +157,9 @@ def test_an_xml_bomb_is_refused_in_utf_16_and_in_utf_8_and_in_any_pieces(encodin
     text = BOMB.decode().removeprefix('<?xml version="1.0"?>').encode(encoding)
     for size in (1, 13, len(text)):
         pieces = (text[start : start + size] for start in range(0, len(text), size))
-        (found,) = split(source, pieces, "file")
-        assert isinstance(found, Unreadable)
-        assert "document type" in found.reason
+        (unreadable,) = split(source, pieces, "file")
+        assert isinstance(unreadable, Unreadable)
+        assert "document type" in unreadable.reason
 
 
 def test_bad_records_become_dead_letters_and_the_other_records_are_stored(catalogue: Catalogue) -> None:
@@ -176,9 +178,9 @@ def test_a_redrive_stores_the_record_of_a_letter_whose_cause_is_fixed(catalogue:
     catalogue.add("lines", format="jsonl", transformer="plain", id="isbn", complete=False)
     catalogue.write(b'{"id": 1, "title": "a"}\n', source="lines", name="a.jsonl")
     catalogue.poll()
-    assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [False]
+    assert [result.resolved for result in redrive(catalogue.store, "acme", catalogue.connect)] == [False]
     catalogue.add("lines", format="jsonl", transformer="plain", id="id", complete=False)
-    assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert [result.resolved for result in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
     assert catalogue.ids("source/lines/") == ["1"]
     assert list(catalogue.records.dead_letters()) == []
 
@@ -188,7 +190,7 @@ def test_a_file_that_could_not_be_read_is_read_again_by_a_redrive(catalogue: Cat
     catalogue.write(b'[{"id": 1}', source="books", name="a.json")
     assert catalogue.poll().taken.failed == 1
     catalogue.write(b'[{"id": 1}]', source="books", name="a.json")
-    assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert [result.resolved for result in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
     assert catalogue.ids("source/books/") == ["1"]
 
 
@@ -199,7 +201,7 @@ def test_a_source_unavailable_for_five_polls_becomes_a_dead_letter_that_a_redriv
     catalogue.add(location=str(catalogue.folder / "away"))
     assert [catalogue.poll().dead for _ in range(5)] == [False] * 4 + [True]
     (catalogue.folder / "away").mkdir()
-    assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+    assert [result.resolved for result in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
     assert list(catalogue.records.dead_letters()) == []
 
 
@@ -262,3 +264,32 @@ def test_a_store_that_cannot_be_reached_ends_the_poll_and_moves_no_checkpoint(tm
     with pytest.raises(NotFound):
         catalogue.records.get("catalogue/checkpoint/debian")
     assert catalogue.poll().taken.new == 1
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "rfc822"])
+@pytest.mark.parametrize("complete", [False, True])
+def test_records_of_one_file_that_share_an_id_and_differ_are_counted(
+    catalogue: Catalogue, form: str, complete: bool
+) -> None:
+    texts = {
+        "json": '[{"id": 1, "t": "a"}, {"id": 1, "t": "a"}, {"id": 1, "t": "b"}, {"id": 2, "t": "a"}]',
+        "csv": "id,t\n1,a\n1,a\n1,b\n2,a\n",
+        "rfc822": "id: 1\nt: a\n\nid: 1\nt: a\n\nid: 1\nt: b\n\nid: 2\nt: a\n",
+    }
+    catalogue.add(format=form, transformer="plain", id="id", complete=complete)
+    catalogue.write(texts[form])
+    taken = catalogue.poll().taken
+    assert (taken.read, taken.new, taken.same, taken.conflicting) == (4, 2, 2, 1)
+
+
+def test_the_records_before_an_error_of_their_step_are_stored(catalogue: Catalogue) -> None:
+    source = catalogue.add(format="json", transformer="plain", id="id", complete=False)
+
+    def read() -> Iterator[SplitRecord]:
+        yield SplitRecord(id="a", body=b"{}")
+        yield SplitRecord(id="b", body=b"{}")
+        raise Unavailable("the source ends the connection")
+
+    with pytest.raises(Unavailable):
+        take(catalogue.records, source, Step(read(), {}, 1, is_complete=True))
+    assert catalogue.ids("source/debian/") == ["a", "b"]

@@ -29,8 +29,8 @@ RFC = b"""<rfc-entry xmlns="https://www.rfc-editor.org/rfc-index"><doc-id>RFC000
 
 
 def works(catalogue: Catalogue) -> dict[str, tuple[int, bytes]]:
-    found = (line.id for line in catalogue.records.list(prefix="works/") if line)
-    live = [id for id in found if not catalogue.records.stat(id).deleted]
+    ids = (line.id for line in catalogue.records.list(prefix="works/") if line)
+    live = [id for id in ids if not catalogue.records.stat(id).deleted]
     return {id: (catalogue.records.stat(id).version, catalogue.records.get(id).body) for id in live}
 
 
@@ -93,14 +93,14 @@ def test_a_scan_of_all_records_makes_identical_works(catalogue: Catalogue) -> No
 
 
 def test_several_processes_make_the_same_works_as_one(tmp_path: Path) -> None:
-    one = filled(Catalogue(stratalog.open("memory:"), tmp_path), 1200)
-    one.scan()
+    alone = filled(Catalogue(stratalog.open("memory:"), tmp_path), 1200)
+    alone.scan()
     two = Catalogue(stratalog.open(tmp_path / "store"), tmp_path)
     two.add()
     two.poll()
     done = reconcile(two.store, "acme", everything=True, url=str(tmp_path / "store"), processes=2)
     assert (done.looked_at, done.made) == (1200, 1200)
-    assert works(two) == works(one)
+    assert works(two) == works(alone)
     two.store.close()
 
 
@@ -113,7 +113,7 @@ def test_a_new_version_of_a_transformer_makes_its_works_anew(
         made = transformers.debian_package(given)
         return msgspec.structs.replace(made, title=made.title.upper())
 
-    changed = {**transformers.TRANSFORMERS, "debian-package": Transformer("debian-package/2", shout)}
+    changed = {**transformers.TRANSFORMERS, "debian-package": Transformer("debian-package/3", shout)}
     monkeypatch.setattr(transformers, "TRANSFORMERS", changed)
     assert catalogue.scan().made == 20
     assert read_work(catalogue.records, "debian", "p000/amd64").title == "P000: THE P000 PROGRAM"
@@ -151,7 +151,7 @@ def test_a_record_that_cannot_become_a_work_makes_a_single_dead_letter(catalogue
     assert [letter.failures for letter in catalogue.records.dead_letters()] == [1, 1]
     assert read_stats(catalogue.records).dead_letters == {"films": 2}
     catalogue.add("films", format="json", transformer="plain", id="id", complete=False)
-    assert all(one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect))
+    assert all(result.resolved for result in redrive(catalogue.store, "acme", catalogue.connect))
     assert list(catalogue.records.dead_letters()) == []
 
 
@@ -165,7 +165,7 @@ def test_the_letter_of_a_work_is_resolved_after_its_record_is_deleted(catalogue:
     if is_scan:
         assert catalogue.scan().failed == 0
     else:
-        assert [one.resolved for one in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
+        assert [result.resolved for result in redrive(catalogue.store, "acme", catalogue.connect)] == [True]
     assert list(catalogue.records.dead_letters()) == []
 
 
@@ -184,8 +184,8 @@ def test_a_work_that_fails_again_in_a_redrive_has_the_new_reason(
     reason = "an old reason"
     assert catalogue.scan().failed == 1
     reason = "a new reason"
-    (one,) = redrive(catalogue.store, "acme", catalogue.connect)
-    assert (one.resolved, one.reason) == (False, "ValueError: a new reason")
+    (result,) = redrive(catalogue.store, "acme", catalogue.connect)
+    assert (result.resolved, result.reason) == (False, "ValueError: a new reason")
 
 
 def test_a_letter_that_another_scan_resolves_first_stops_no_scan(
@@ -273,7 +273,7 @@ def test_versions_are_listed_and_two_versions_are_compared_by_line(catalogue: Ca
     filled(catalogue, 1)
     catalogue.write_packages({"p000": "2"}, day=2)
     catalogue.poll()
-    assert [one.version for one in show_versions(catalogue.records, "debian", "p000/amd64")] == [2, 1]
+    assert [version.version for version in show_versions(catalogue.records, "debian", "p000/amd64")] == [2, 1]
     lines = differences(catalogue.records, "debian", "p000/amd64", 1, 2).lines
     assert [line for line in lines if line[0] in "+-" and line[:3] not in ("+++", "---")] == [
         "-Version: 1",
@@ -357,3 +357,25 @@ def test_a_dependency_without_a_space_before_its_version_is_named_without_the_ve
     body = b"Package: a\nDepends: libc6(>=2.36), b[amd64] | c<!nocheck>, d:any (= 1)\n"
     work = transformers.debian_package(Given("debian", "a", "rfc822", body, len(body)))
     assert [relation.target for relation in work.relations] == ["libc6", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("name", ["debian-package", "debian-source"])
+def test_a_scan_repairs_the_relations_that_the_first_version_of_a_debian_transformer_made(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    catalogue.add(transformer=name, id="Package")
+    catalogue.write("Package: a\nDepends: libc6(>=2.36)\nBuild-Depends: libc6(>=2.36)\n")
+    catalogue.poll()
+    now = transformers.TRANSFORMERS[name]
+
+    def first(given: Given) -> Work:
+        made = now.make(given)
+        wrong = tuple(msgspec.structs.replace(relation, target="libc6(>=2.36)") for relation in made.relations)
+        return msgspec.structs.replace(made, relations=wrong)
+
+    with monkeypatch.context() as before:
+        old = {**transformers.TRANSFORMERS, name: Transformer(f"{name}/1", first)}
+        before.setattr(transformers, "TRANSFORMERS", old)
+        assert catalogue.scan().made == 1
+    assert catalogue.scan().made == 1
+    assert [relation.target for relation in read_work(catalogue.records, "debian", "a").relations] == ["libc6"]

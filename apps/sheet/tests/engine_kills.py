@@ -99,7 +99,7 @@ class Server:
         """Return the process ids of the server's engines."""
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_engine(pid)]
 
-    def kill_one(self, chance: random.Random) -> bool:
+    def kill_engine(self, chance: random.Random) -> bool:
         """Kill one engine, as an operator or the kernel may do. Return False if the server has no engine."""
         while engines := self.engines():
             try:
@@ -158,7 +158,7 @@ class ServedRun(Run):
     def _kill_amid_a_call(self) -> None:
         delay = self._chance.random() * KILL_DELAY_SECONDS_MAX
         killed: list[bool] = []
-        killer = threading.Timer(delay, lambda: killed.append(self._server.kill_one(self._chance)))
+        killer = threading.Timer(delay, lambda: killed.append(self._server.kill_engine(self._chance)))
         killer.start()
         self._answer("GET", "/state")
         self._answer("GET", "/cells/A1")
@@ -167,7 +167,7 @@ class ServedRun(Run):
             if len(killed) > TRIES_MAX:
                 raise Diverged("the calls started no engine that could be killed")
             self._answer("GET", "/cells/A1")
-            killed.append(self._server.kill_one(self._chance))
+            killed.append(self._server.kill_engine(self._chance))
         self._answer("GET", "/cells/A1")
 
     def _load(self) -> Any:

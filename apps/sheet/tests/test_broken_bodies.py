@@ -23,8 +23,8 @@ def results() -> dict[str, Any]:
     arguments = [str(HERE / "broken.mjs"), str(PAGE), str(CLIENT)]
     done = subprocess.run([node_program(), *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 def test_a_page_reports_an_unknown_outcome_and_reads_again_after_a_broken_response_body(

@@ -57,8 +57,8 @@ def test_get_prints_a_cell_at_the_current_and_at_an_earlier_version(plan: Run) -
     plan("set", "acme/plan", "B2", "6")
     assert plan("get", "acme/plan", "B3").output == "12\n"
     assert plan("get", "acme/plan", "B3", "--at", "3").output == "10\n"
-    told = json.loads(plan("get", "acme/plan", "B3", "--json").output)
-    assert (told["content"], told["value"], told["formatted"]) == ("=B2*2", 12, "12")
+    printed = json.loads(plan("get", "acme/plan", "B3", "--json").output)
+    assert (printed["content"], printed["value"], printed["formatted"]) == ("=B2*2", 12, "12")
 
 
 def test_a_content_that_starts_with_a_dash_follows_a_double_dash(plan: Run) -> None:
@@ -68,8 +68,8 @@ def test_a_content_that_starts_with_a_dash_follows_a_double_dash(plan: Run) -> N
 
 def test_the_history_of_a_cell_follows_inserted_rows(plan: Run) -> None:
     plan("insert-row", "acme/plan", "1", "--count", "2", "--author", "cid")
-    told = [json.loads(line) for line in plan("history", "acme/plan", "B4", "--json").output.splitlines()]
-    assert [(one["author"], one["cell"], one["after"]) for one in told] == [("ada", "B2", "5")]
+    changes = [json.loads(line) for line in plan("history", "acme/plan", "B4", "--json").output.splitlines()]
+    assert [(change["author"], change["cell"], change["after"]) for change in changes] == [("ada", "B2", "5")]
     lines = plan("history", "acme/plan").output.splitlines()
     assert lines[0].split()[-4:] == ["2", "rows", "at", "1"]
     assert len(lines) == 4
@@ -83,7 +83,7 @@ def test_a_version_is_named_listed_restored_and_forked(plan: Run) -> None:
     plan("fork", "acme/plan", "acme/what-if", "--at", "3", "--title", "What if")
     assert plan("get", "acme/what-if", "B3").output == "10\n"
     listed = [json.loads(line) for line in plan("list", "--json").output.splitlines()]
-    assert [(one["name"], one["title"]) for one in listed] == [("plan", "Plan"), ("what-if", "What if")]
+    assert [(sheet["name"], sheet["title"]) for sheet in listed] == [("plan", "Plan"), ("what-if", "What if")]
 
 
 def test_a_restore_continues_the_opening_of_a_version_that_takes_long_to_open(
@@ -156,8 +156,8 @@ def test_an_export_to_a_dash_is_written_to_standard_output(plan: Run, tmp_path: 
 def test_imports_and_exports_report_losses(run: Run, tmp_path: Path) -> None:
     (tmp_path / "book.xlsx").write_bytes(package({"S": rows('<c r="A1"><f>NOSUCH(1)</f></c>')}))
     assert "formulas that the engine does not know are kept as they are (1: S!A1)" in run("import", "book.xlsx").output
-    (found,) = [json.loads(line) for line in run("report", "local/book", "--json").output.splitlines()]
-    assert (found["code"], found["where"]) == ("formula", ["S!A1"])
+    (finding,) = [json.loads(line) for line in run("report", "local/book", "--json").output.splitlines()]
+    assert (finding["code"], finding["where"]) == ("formula", ["S!A1"])
     run("set", "local/book", "A2", "=[@none")
     lost = "formulas that the engine cannot read are exported as text (1: S!A2)"
     assert lost in run("export", "local/book", "out.xlsx").output

@@ -19,7 +19,7 @@ LINES = {"sheetId": "sheet1", "sheetName": "Sheet1"}
 
 
 def compared(sheet: Sheet, source: int, target: int) -> list[tuple[str, str, str, str]]:
-    return [(one.cell, one.earlier_cell, one.before, one.after) for one in sheet.changes(source, target)]
+    return [(change.cell, change.earlier_cell, change.before, change.after) for change in sheet.changes(source, target)]
 
 
 def removed(sheet: Sheet, dimension: str, *elements: int) -> dict[str, Any]:
@@ -99,16 +99,16 @@ def test_cells_hidden_by_a_merge_count_as_emptied(sheet: Sheet) -> None:
     zone = {"left": 0, "right": 1, "top": 0, "bottom": 1}
     sheet.append(revision(sheet, {"type": "ADD_MERGE", "sheetId": "sheet1", "target": [zone]}))
     assert compared(sheet, 4, 5) == [("B1", "B1", "B1", ""), ("A2", "A2", "A2", "")]
-    assert [one.after for one in sheet.blame("B1")] == ["", "B1"]
+    assert [change.after for change in sheet.blame("B1")] == ["", "B1"]
 
 
 def test_a_comparison_lists_all_cells_of_an_added_or_deleted_tab(sheet: Sheet) -> None:
     sheet.set("A1", "x")
     copied = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetIdTo": "copy", "sheetNameTo": "Copy"}
     sheet.append(revision(sheet, copied))
-    assert [(one.sheet, one.cell, one.after) for one in sheet.changes(2, 3)] == [("Copy", "A1", "x")]
+    assert [(change.sheet, change.cell, change.after) for change in sheet.changes(2, 3)] == [("Copy", "A1", "x")]
     sheet.append(revision(sheet, {"type": "DELETE_SHEET", "sheetId": "copy", "sheetName": "Copy"}))
-    assert [(one.sheet, one.before, one.after) for one in sheet.changes(3, 4)] == [("Copy", "x", "")]
+    assert [(change.sheet, change.before, change.after) for change in sheet.changes(3, 4)] == [("Copy", "x", "")]
     assert compared(sheet, 2, 4) == []
 
 
@@ -125,7 +125,11 @@ def test_a_comparison_lists_each_cell_of_a_filled_range(sheet: Sheet) -> None:
         {"type": "SQUISHED_UPDATE_CELL", "sheetId": "sheet1", "targetRange": "A2:A3", "content": {"R": "+R1"}},
     ]
     sheet.append(revision(sheet, *filled))
-    assert [(one.cell, one.after) for one in sheet.changes(1, 2)] == [("A1", "=B1"), ("A2", "=B2"), ("A3", "=B3")]
+    assert [(change.cell, change.after) for change in sheet.changes(1, 2)] == [
+        ("A1", "=B1"),
+        ("A2", "=B2"),
+        ("A3", "=B3"),
+    ]
 
 
 def created(sheet_id: str, name: str, position: int = 1) -> dict[str, Any]:

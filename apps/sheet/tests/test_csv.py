@@ -74,7 +74,7 @@ def test_a_non_unicode_encoding_and_removed_control_characters_are_reported(shee
 def test_unclosed_and_misplaced_quotation_marks_are_reported(sheets: Sheets, body: bytes, codes: list[str]) -> None:
     sheet = sheets.import_file("acme", "list", body, file_name="list.csv")
     findings = sheet.files.import_report().findings
-    assert [found.code for found in findings] == codes
+    assert [finding.code for finding in findings] == codes
     assert findings[0].where == ["A2"]
     assert sheet.get("A1").value == "a"
 
@@ -129,8 +129,8 @@ def test_a_file_is_bounded_in_rows_columns_cells_and_bytes(monkeypatch: pytest.M
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_CSV_ROWS_MAX", 10)
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_COLUMNS_MAX", 10)
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_CELLS_MAX", 20)
-    for body, said in ((b"a\n" * 11, "rows"), (b"a," * 11, "columns"), (b"a,b,c\n" * 7, "cells")):
-        with pytest.raises(LimitExceeded, match=f"too many {said}|more {said}"):
+    for body, unit in ((b"a\n" * 11, "rows"), (b"a," * 11, "columns"), (b"a,b,c\n" * 7, "cells")):
+        with pytest.raises(LimitExceeded, match=f"too many {unit}|more {unit}"):
             read_csv(body)
     monkeypatch.setattr("stratalog_sheet.csv_files.SHEET_XLSX_READ_BYTES_MAX", 10)
     with pytest.raises(LimitExceeded, match="too large"):
@@ -149,7 +149,7 @@ def test_utf_16_without_a_byte_order_mark_is_read_and_reported(encoding: str) ->
     workbook = read_csv("name;größe\r\nBär;1.5\r\n".encode(encoding))
     assert ">größe<" in workbook.files["xl/worksheets/sheet1.xml"]
     assert workbook.cells == 4
-    assert [found.code for found in workbook.report.findings] == ["encoding"]
+    assert [finding.code for finding in workbook.report.findings] == ["encoding"]
 
 
 def test_utf_32_is_read_with_a_byte_order_mark_and_refused_without_it() -> None:

@@ -66,14 +66,14 @@ def test_a_copy_outlives_its_deleted_source(engines: EnginePool) -> None:
         clock.ahead_ms = 3_600_000
         sweep_deleted(store.environment, "acme")
         opened = Sheets(store, engines).open("acme", "copy")
-        assert [one.author for one in opened.blame("A1")] == ["ada"]
+        assert [listed.author for listed in opened.blame("A1")] == ["ada"]
         assert [opened.get("A1", at=at).content for at in (1, 2, 3)] == ["", "both", "both"]
         assert opened.fork(3, "again").get("A1").content == "both"
         with pytest.raises(Conflict, match="a deleted sheet"):
             opened.fork(1, "before")
         assert fork.set("A2", "goes on").version == 4
         fork.delete()
-        assert [one.name for one in sheets.list("acme")] == ["again"]
+        assert [listed.name for listed in sheets.list("acme")] == ["again"]
 
 
 def test_a_fork_of_a_sheet_deleted_during_the_fork_raises_not_found(

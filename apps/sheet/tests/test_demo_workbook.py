@@ -84,18 +84,18 @@ def test_an_interrupted_demo_is_continued(engines: EnginePool, plan: Sheet, monk
                 with pytest.raises(KeyboardInterrupt):
                     build(sheets, "local", "cafe")
             assert not is_complete(sheets, "local", "cafe")
-        whole = build(sheets, "local", "cafe")
+        complete = build(sheets, "local", "cafe")
         assert is_complete(sheets, "local", "cafe")
-        assert [entry.author for entry in whole.activity(limit=100)] == [
+        assert [entry.author for entry in complete.activity(limit=100)] == [
             entry.author for entry in plan.activity(limit=100)
         ]
-        assert [(one.version, one.label) for one in whole.versions()] == [
-            (one.version, one.label) for one in plan.versions()
+        assert [(version.version, version.label) for version in complete.versions()] == [
+            (version.version, version.label) for version in plan.versions()
         ]
-        assert [whole.files.csv(sheet=tab["id"]) for tab in whole.sheets()] == [
+        assert [complete.files.csv(sheet=tab["id"]) for tab in complete.sheets()] == [
             plan.files.csv(sheet=tab["id"]) for tab in plan.sheets()
         ]
-        whole.set("A1", "mine")
+        complete.set("A1", "mine")
         assert is_complete(sheets, "local", "cafe")
 
 

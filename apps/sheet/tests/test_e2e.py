@@ -13,7 +13,7 @@ from stratalog.server.app import create_app
 from stratalog.store import open_store
 from stratalog_sheet.engine_files import install_engine
 from stratalog_sheet.http import application
-from tests.e2e.serving import Storyteller, node_with, serving, told_stories
+from tests.e2e.serving import Storyteller, node_with, passed_stories, serving
 from tests.processes import COMMAND_LINE, run
 
 HERE = Path(__file__).parent / "e2e"
@@ -84,6 +84,7 @@ STORIES = [
     "pendingTextOfAClosedWindowFollowsItsCellAcrossARestore",
     "aSortAsksBeforeMovingAHeaderRow",
     "aPageWhoseEngineFailsTakesNoMoreEdits",
+    "pendingChangesThatTheBrowserCouldNotStoreAreStoredAtTheNextCall",
     "aSheetOpensWithoutItsPendingChangesIfTheEngineFailsAtThem",
     "aSheetNamesTheCommittedChangesThatTheEngineCannotUse",
     "aReloadIsRepeatedWhileTheServerFails",
@@ -110,6 +111,8 @@ STORIES = [
     "theFactsOfTheNewestVersionAreNotShownForAnEarlierVersion",
     "anAddressWithoutASheetOrAVersionIsUnderstood",
     "theArrowKeysMoveTheSliderOverSeveralVersions",
+    "aCanvasAcceptsInputAfterAnInterruptedMountWithoutTheFocus",
+    "chartsAndTheSwitchOfANarrowPageHaveNames",
     "theCellsAreLeftByKeyboardAndControlsHaveNames",
     "theTitleFieldKeepsTheFocusWhenAnotherUserRestores",
     "usersWithoutAPlaceInTheHeaderAreCounted",
@@ -132,8 +135,8 @@ WITH_RESTORE = [
 def url() -> Iterator[str]:
     """Return the URL of a server with the spreadsheet application and no sheets."""
     install_engine()
-    with open_store("memory:") as store, serving(create_app(store, application(engines=ENGINES))) as found:
-        yield found
+    with open_store("memory:") as store, serving(create_app(store, application(engines=ENGINES))) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +151,7 @@ def storyteller(node: str) -> Iterator[Storyteller]:
 
 
 def test_every_story_in_the_scripts_is_a_test_case(node: str) -> None:
-    assert sorted(told_stories(HERE, node)) == sorted([*STORIES, WITH_COMMAND, *WITH_RESTORE])
+    assert sorted(passed_stories(HERE, node)) == sorted([*STORIES, WITH_COMMAND, *WITH_RESTORE])
 
 
 @pytest.mark.parametrize("story", STORIES)

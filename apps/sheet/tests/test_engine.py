@@ -252,6 +252,23 @@ def test_an_idle_engine_that_was_killed_is_not_lent(made: Callable[..., EnginePo
         assert opened(models.engine) == {"revision": "second"}
 
 
+def test_an_interrupt_during_the_loan_of_an_engine_leaves_the_engine_idle(
+    made: Callable[..., EnginePool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = made(engines_max=1, wait_seconds_max=0)
+    interrupts = [KeyboardInterrupt()]
+    monkeypatch.setattr(pool, "_start_ahead", lambda: interrupts and raise_(interrupts.pop()))
+    with pytest.raises(KeyboardInterrupt), pool.lend("a"):
+        pass
+    with pool.lend("a") as models:
+        assert opened(models.engine) == {"revision": "second"}
+    assert pool.counts().lent == 0
+
+
+def raise_(error: BaseException) -> None:
+    raise error
+
+
 def test_a_started_pool_has_a_spare_engine_after_an_engine_dies(made: Callable[..., EnginePool]) -> None:
     pool = made(engines_max=2)
     pool.start()

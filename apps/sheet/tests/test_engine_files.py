@@ -44,12 +44,12 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     npm = tmp_path / "npm"
     npm.write_text(NPM.format(source=source))
     npm.chmod(npm.stat().st_mode | stat.S_IEXEC)
-    found = b64encode(sha512(tarball.read_bytes()).digest()).decode()
+    digest = b64encode(sha512(tarball.read_bytes()).digest()).decode()
     package = {
         "name": "@scope/tool",
         "version": "1.0.0",
         "license": "MIT",
-        "integrity": f"sha512-{found}",
+        "integrity": f"sha512-{digest}",
         "folder": "tool",
         "files": ["index.js"],
     }
@@ -60,11 +60,11 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_second_installation_fetches_no_file(fake: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    home = install_engine(said.append, tmp_path / "home")
+    progress: list[str] = []
+    home = install_engine(progress.append, tmp_path / "home")
     assert (home / "tool" / "index.js").read_text() == "the engine"
-    install_engine(said.append, tmp_path / "home")
-    assert len(said) == 1
+    install_engine(progress.append, tmp_path / "home")
+    assert len(progress) == 1
 
 
 def test_an_incomplete_installation_is_repeated(fake: Path, tmp_path: Path) -> None:

@@ -65,18 +65,18 @@ def test_an_engine_that_ended_since_it_was_listed_is_not_counted_as_killed(monke
     for listed, killed in (([[1], [2]], True), ([[1], []], False)):
         listings = iter(listed)
         monkeypatch.setattr(Server, "engines", lambda self, listings=listings: next(listings))
-        assert server.kill_one(random.Random(0)) == killed
+        assert server.kill_engine(random.Random(0)) == killed
     assert (tried, server.kills) == ([1, 2, 1], 1)
 
 
 def test_a_kill_is_repeated_until_there_is_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = iter([False, False, True])
-    server = SimpleNamespace(kill_one=lambda chance: next(found))
+    engines = iter([False, False, True])
+    server = SimpleNamespace(kill_engine=lambda chance: next(engines))
     run = ServedRun.__new__(ServedRun)
     run._server, run._chance = cast(Server, server), random.Random(0)
     monkeypatch.setattr(ServedRun, "_answer", lambda *_: None)
     run._kill_amid_a_call()
-    assert list(found) == []
+    assert list(engines) == []
 
 
 def test_a_refused_rename_leaves_the_title(monkeypatch: pytest.MonkeyPatch) -> None:

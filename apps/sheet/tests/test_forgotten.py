@@ -127,8 +127,8 @@ def use(sheet: Sheet, floor: int) -> None:
     sheet.comparison.moves(head, head)
     cells = content(sheet.state())[1]
     for column in "ABC":
-        found = sheet.blame(f"{column}1")
-        assert not found or found[0].after == cells.get(f"{column}1", "")
+        changes = sheet.blame(f"{column}1")
+        assert not changes or changes[0].after == cells.get(f"{column}1", "")
     assert sheet.export()
     for at in {1, floor - 1}:
         forgotten: list[Callable[[], object]] = [

@@ -83,8 +83,8 @@ def written() -> dict[str, Any]:
 
 
 def golden() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(FILE.read_text())
-    return found
+    content: dict[str, Any] = json.loads(FILE.read_text())
+    return content
 
 
 def entry_of(event: Event) -> Entry:

@@ -57,7 +57,7 @@ def revision(client: Client, path: str, id: str, content: str) -> dict[str, Any]
 def test_a_new_sheet_is_listed_with_its_title(client: Client, name: str) -> None:
     facts = client.get(f"{name}/").json()
     assert (facts["title"], facts["version"], facts["first"], facts["read_only"]) == ("Budget", 1, 1, False)
-    listed = {one["name"]: one["title"] for one in client.get(f"{SHEETS}/").json()}
+    listed = {listed_sheet["name"]: listed_sheet["title"] for listed_sheet in client.get(f"{SHEETS}/").json()}
     assert listed[facts["name"]] == "Budget"
 
 
@@ -71,7 +71,7 @@ def test_a_message_sent_twice_is_appended_once_and_listed_in_the_entries(client:
     again = client.post(f"{name}/append", params={"author": "Ada"}, json={"message": message})
     assert first.json() == again.json()
     assert (first.json()["version"], first.json()["author"], first.json()["message"]) == (2, "Ada", message)
-    assert [one["version"] for one in client.get(f"{name}/entries", params={"after": 1}).json()["entries"]] == [2]
+    assert [entry["version"] for entry in client.get(f"{name}/entries", params={"after": 1}).json()["entries"]] == [2]
 
 
 def test_a_message_based_on_an_old_revision_is_a_conflict(client: Client, name: str) -> None:
@@ -81,12 +81,12 @@ def test_a_message_based_on_an_old_revision_is_a_conflict(client: Client, name: 
 
 
 def test_a_load_with_a_known_base_returns_only_new_entries(client: Client, name: str) -> None:
-    whole = client.get(f"{name}/load").json()
+    complete = client.get(f"{name}/load").json()
     client.put(f"{name}/cells/B2", json={"content": "42"})
-    known = {"known": whole["base"], "after": whole["version"]}
+    known = {"known": complete["base"], "after": complete["version"]}
     new = client.get(f"{name}/load", params=known).json()
-    assert (new["data"], [one["version"] for one in new["entries"]], new["version"]) == (None, [2], 2)
-    assert whole["data"]["sheets"]
+    assert (new["data"], [entry["version"] for entry in new["entries"]], new["version"]) == (None, [2], 2)
+    assert complete["data"]["sheets"]
 
 
 def test_a_cell_is_read_at_the_current_and_at_an_earlier_version(client: Client, name: str) -> None:
@@ -108,14 +108,14 @@ def test_earlier_versions_are_named_compared_restored_and_copied(client: Client,
     for content in ("one", "two"):
         client.put(f"{name}/cells/A1", json={"content": content})
     client.post(f"{name}/versions", params={"author": "Ann"}, json={"version": 2, "label": "first"})
-    assert [(one["version"], one["label"]) for one in client.get(f"{name}/versions").json()] == [(2, "first")]
+    assert [(row["version"], row["label"]) for row in client.get(f"{name}/versions").json()] == [(2, "first")]
     (changed,) = client.get(f"{name}/changes", params={"source": 2, "target": 3}).json()
     assert (changed["cell"], changed["before"], changed["after"]) == ("A1", "one", "two")
     assert client.post(f"{name}/restore", json={"version": 2}).json()["type"] == "restored"
     assert client.get(f"{name}/cells/A1").json()["content"] == "one"
     copy = client.post(f"{name}/fork", json={"name": f"{name[-20:]}-copy", "version": 3, "title": "Copy"})
     assert (copy.status_code, copy.json()["title"]) == (201, "Copy")
-    assert [one["type"] for one in client.get(f"{name}/activity", params={"limit": 2}).json()] == ["restored", "named"]
+    assert [row["type"] for row in client.get(f"{name}/activity", params={"limit": 2}).json()] == ["restored", "named"]
 
 
 def test_a_misspelt_field_or_parameter_of_a_request_is_refused_and_nothing_is_committed(
@@ -132,7 +132,7 @@ def test_a_misspelt_field_or_parameter_of_a_request_is_refused_and_nothing_is_co
         assert problem(client.post(f"{name}/{path}", params=query, json=body)) == (400, "invalid")
     assert problem(client.delete(f"{name}/", params={"incarnatoin": "x"})) == (400, "invalid")
     assert client.get(f"{name}/").json()["version"] == 2
-    assert [one["label"] for one in client.get(f"{name}/versions").json()] == ["first"]
+    assert [version["label"] for version in client.get(f"{name}/versions").json()] == ["first"]
 
 
 def test_an_import_provides_the_original_file_and_the_imported_cells(client: Client, name: str) -> None:
@@ -152,8 +152,8 @@ def test_an_import_provides_the_original_file_and_the_imported_cells(client: Cli
 def test_imports_and_exports_report_losses(client: Client, name: str) -> None:
     body = package({"S": rows('<c r="A1"><f>NOSUCH(1)</f></c>')})
     assert client.post(f"{name}-xlsx/import", params={"file": "book.xlsx"}, content=body).status_code == 201
-    (found,) = client.get(f"{name}-xlsx/import-report").json()["findings"]
-    assert (found["code"], found["count"], found["where"]) == ("formula", 1, ["S!A1"])
+    (finding,) = client.get(f"{name}-xlsx/import-report").json()["findings"]
+    assert (finding["code"], finding["count"], finding["where"]) == ("formula", 1, ["S!A1"])
     client.put(f"{name}-xlsx/cells/A2", json={"content": "=[@none"})
     (lost,) = client.get(f"{name}-xlsx/export-report").json()["findings"]
     assert (lost["code"], lost["where"]) == ("formula", ["S!A2"])
@@ -197,8 +197,10 @@ def test_a_change_has_the_name_of_its_principal_and_a_reader_cannot_write() -> N
         assert problem(client.post(f"{BUDGET}/restore", json={"version": 1}, headers=look)) == (403, "forbidden")
         assert problem(client.post(f"{BUDGET}/rename", json={"title": "x"}, headers=look)) == (403, "forbidden")
         assert problem(client.delete(f"{BUDGET}/", headers=look)) == (403, "forbidden")
-        told = {token: client.get(f"{SHEETS}/", headers=who).json() for token, who in (("full", full), ("look", look))}
-        assert {token: [one["read_only"] for one in lines] for token, lines in told.items()} == {
+        listed = {
+            token: client.get(f"{SHEETS}/", headers=who).json() for token, who in (("full", full), ("look", look))
+        }
+        assert {token: [line["read_only"] for line in lines] for token, lines in listed.items()} == {
             "full": [False],
             "look": [True],
         }
@@ -217,7 +219,7 @@ def test_a_deleted_sheet_is_not_found(client: Client, name: str) -> None:
     assert client.delete(f"{name}/").status_code == 204
     assert problem(client.get(f"{name}/")) == (404, "not-found")
     assert problem(client.delete(f"{name}/")) == (404, "not-found")
-    assert name.rpartition("/")[2] not in [one["name"] for one in client.get(f"{SHEETS}/").json()]
+    assert name.rpartition("/")[2] not in [listed["name"] for listed in client.get(f"{SHEETS}/").json()]
 
 
 def test_a_request_with_the_incarnation_of_a_deleted_sheet_is_not_found(client: Client, name: str) -> None:

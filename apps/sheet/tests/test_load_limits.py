@@ -28,13 +28,13 @@ def test_a_load_is_bounded_in_bytes(
 ) -> None:
     size = sum(write(sheet, row) for row in range(3))
     loaded = sheet.load()
-    whole = size + len(loaded.data)
-    monkeypatch.setattr(load_plan, "SHEET_LOAD_BYTES_MAX", whole)
+    loaded_bytes = size + len(loaded.data)
+    monkeypatch.setattr(load_plan, "SHEET_LOAD_BYTES_MAX", loaded_bytes)
     assert sheet.load() == loaded
-    monkeypatch.setattr(load_plan, "SHEET_LOAD_BYTES_MAX", whole - 1)
+    monkeypatch.setattr(load_plan, "SHEET_LOAD_BYTES_MAX", loaded_bytes - 1)
     with pytest.raises(LimitExceeded, match="restore an earlier version") as refused:
         sheet.load()
-    assert (refused.value.details["value"], refused.value.details["limit"]) == (whole, whole - 1)
+    assert (refused.value.details["value"], refused.value.details["limit"]) == (loaded_bytes, loaded_bytes - 1)
     with pytest.raises(LimitExceeded):
         Sheets(store, engines).open("acme", "plan").get("A1")
     sheet.restore(2)

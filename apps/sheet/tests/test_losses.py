@@ -45,7 +45,10 @@ def exported(sheet: Sheet) -> Any:
 
 def where(sheet: Sheet, code: str) -> list[str]:
     return [
-        position for found in sheet.files.import_report().findings if found.code == code for position in found.where
+        position
+        for finding in sheet.files.import_report().findings
+        if finding.code == code
+        for position in finding.where
     ]
 
 
@@ -258,7 +261,7 @@ def test_an_open_range_with_a_beginning_is_exported_to_the_last_row_and_column(s
     sheet.append(revision(sheet, command))
     written = exported(sheet).active
     assert [written[cell].value for cell in ("D1", "D2")] == ["=SUM(A2:A1048576)", "=SUM(F2:XFD2)"]
-    assert [str(found.sqref) for found in written.conditional_formatting] == ["B1:B1048576"]
+    assert [str(formatting.sqref) for formatting in written.conditional_formatting] == ["B1:B1048576"]
 
 
 def test_ranges_to_the_last_row_are_exported_after_rows_were_inserted(sheets: Sheets) -> None:
@@ -275,8 +278,8 @@ def test_ranges_to_the_last_row_are_exported_after_rows_were_inserted(sheets: Sh
     written = exported(sheet).active
     assert codes(report) == {}
     assert written["D1"].value == "=SUM(A1:A1048576)"
-    assert [str(found.sqref) for found in written.conditional_formatting] == ["A1:A1048576"]
-    assert [str(found.sqref) for found in written.data_validations.dataValidation] == ["B1:B1048576"]
+    assert [str(rule.sqref) for rule in written.conditional_formatting] == ["A1:A1048576"]
+    assert [str(rule.sqref) for rule in written.data_validations.dataValidation] == ["B1:B1048576"]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +329,7 @@ def test_names_of_sheets_that_a_file_cannot_contain_are_changed_everywhere_and_r
     links = '<hyperlinks><hyperlink ref="A1" location="\'x:y\'!A1"/></hyperlinks>'
     sheet = opened(sheets, package({**names, "x:y": names["x:y"] + links}))
     body, report = sheet.files.export()
-    assert [(found.code, found.where) for found in report.findings] == [("sheet-name", ["x:y"])]
+    assert [(finding.code, finding.where) for finding in report.findings] == [("sheet-name", ["x:y"])]
     written = openpyxl.load_workbook(io.BytesIO(body))
     assert written.sheetnames == ["x_y2", "x_y"]
     assert written["x_y"]["A1"].value == "=x_y2!A1"
@@ -356,4 +359,4 @@ def test_an_export_computes_no_conditional_format(sheets: Sheets) -> None:
     book.active.conditional_formatting.add("A1:A1048576", FormulaRule(["COUNTIF(A1:A10,A1)>0"], font=green))
     written = exported(opened(sheets, saved(book))).active
     assert written["A1"].font.color.rgb == "00017E84", "the colour of links, which a computed format would replace"
-    assert [str(found.sqref) for found in written.conditional_formatting] == ["A1:A1048576"]
+    assert [str(formatting.sqref) for formatting in written.conditional_formatting] == ["A1:A1048576"]

@@ -264,10 +264,10 @@ async def _wait_in_turn() -> None:
 
 
 def test_a_sheet_with_a_busy_engine_does_not_block_another_sheet() -> None:
-    asyncio.run(_ask_beside_a_slow_one())
+    asyncio.run(_ask_during_a_slow_call())
 
 
-async def _ask_beside_a_slow_one() -> None:
+async def _ask_during_a_slow_call() -> None:
     turns, gate = EngineTurns(EngineSettings(engines_max=2, waiting_max=20)), threading.Event()
     slow = [asyncio.ensure_future(turns.run(("acme", "slow"), gate.wait)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -280,10 +280,10 @@ async def _ask_beside_a_slow_one() -> None:
 
 
 def test_running_and_waiting_calls_of_a_sheet_are_limited_to_half_of_all_calls() -> None:
-    asyncio.run(_wait_for_one())
+    asyncio.run(_wait_for_engine())
 
 
-async def _wait_for_one() -> None:
+async def _wait_for_engine() -> None:
     turns, gate = EngineTurns(EngineSettings(engines_max=1, waiting_max=4)), threading.Event()
     waiting = [asyncio.ensure_future(turns.run(("acme", "plan"), gate.wait)) for _ in range(2)]
     await asyncio.sleep(0)

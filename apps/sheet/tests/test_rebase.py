@@ -125,10 +125,10 @@ def test_an_inserted_row_moves_the_formulas_of_its_own_sheet_and_not_those_of_a_
         sheet.append(revision(sheet, {**format_, "cf": {"id": f"rule-{number}", "rule": rule}}))
     copied = {"type": "DUPLICATE_SHEET", "sheetId": "sheet1", "sheetIdTo": "copy", "sheetNameTo": "Copy"}
     sheet.append(revision(sheet, copied, rows(0)))
-    found = [
+    formulas = [
         re.findall(r"=\$A\$\d", json.dumps(each["conditionalFormats"])) for each in json.loads(sheet.state())["sheets"]
     ]
-    assert found == [["=$A$4"] * 6, ["=$A$3"] * 6]
+    assert formulas == [["=$A$4"] * 6, ["=$A$3"] * 6]
 
 
 def test_a_duplication_refused_by_the_engine_leaves_an_open_model_unchanged(sheet: Sheet) -> None:
@@ -155,8 +155,8 @@ def removed_row(sheet: Sheet) -> str:
 
 
 def texts(sheet: Sheet) -> dict[str, str]:
-    found: dict[str, str] = json.loads(sheet.state())["sheets"][0]["cells"]
-    return found
+    cells: dict[str, str] = json.loads(sheet.state())["sheets"][0]["cells"]
+    return cells
 
 
 BEFORE_REDO = {"A9": "row 6", "A11": "row 8", "B11": "beside row 8", "B7": "above row 6"}

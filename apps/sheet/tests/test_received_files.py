@@ -26,7 +26,7 @@ from stratalog_sheet.xlsx_import import read_workbook
 
 pytestmark = pytest.mark.slow
 
-ONE = rows('<c r="A1"><v>1</v></c>')
+SINGLE = rows('<c r="A1"><v>1</v></c>')
 COMPOUND = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(504)
 TYPES = "<Types xmlns='http://schemas.openxmlformats.org/package/2006/content-types'/>"
 RED = PatternFill(bgColor="FF0000")
@@ -60,7 +60,7 @@ def test_a_file_of_another_kind_is_refused_with_its_kind_and_the_next_step(name:
 def test_a_workbook_with_macros_is_imported_without_the_macros_and_the_title_has_no_ending(sheets: Sheets) -> None:
     macros = link("m", "vbaProject", "vbaProject.bin")
     parts = related(link("s1", "worksheet", "worksheets/sheet1.xml") + macros)
-    body = package({"S": ONE}, more={"xl/_rels/workbook.xml.rels": parts, "xl/vbaProject.bin": "x"})
+    body = package({"S": SINGLE}, more={"xl/_rels/workbook.xml.rels": parts, "xl/vbaProject.bin": "x"})
     sheet = sheets.import_file("acme", "book", body, file_name="Budget.XLSM")
     assert (sheet.title, codes(sheet.files.import_report())) == ("Budget", {"macro": 1})
 
@@ -74,12 +74,12 @@ def test_a_workbook_with_macros_is_imported_without_the_macros_and_the_title_has
     ],
 )
 def test_settings_of_a_workbook_that_the_engine_lacks_are_reported(element: str, named: dict[str, int]) -> None:
-    assert codes(read_workbook(package({"S": ONE}, workbook=element)).report) == named
+    assert codes(read_workbook(package({"S": SINGLE}, workbook=element)).report) == named
 
 
 @pytest.mark.parametrize("state", ["hidden", "veryHidden"])
 def test_a_workbook_whose_sheets_are_all_hidden_shows_the_first_one(sheets: Sheets, state: str) -> None:
-    body = package({f'S" state="{state}': ONE, 'T" state="veryHidden': ONE})
+    body = package({f'S" state="{state}': SINGLE, 'T" state="veryHidden': SINGLE})
     sheet = opened(sheets, body)
     report = codes(sheet.files.import_report())
     assert report == {"hidden": 1, "very-hidden": 1 + (state == "veryHidden")}
@@ -89,13 +89,13 @@ def test_a_workbook_whose_sheets_are_all_hidden_shows_the_first_one(sheets: Shee
 @pytest.mark.parametrize("names", [("S", ""), ("S", "s")])
 def test_sheets_without_names_of_their_own_are_refused_before_the_engine(names: tuple[str, str]) -> None:
     with pytest.raises(Invalid, match="a sheet of the workbook has no name, or the name of another sheet"):
-        read_workbook(package(dict.fromkeys(names, ONE)))
+        read_workbook(package(dict.fromkeys(names, SINGLE)))
 
 
 def test_parts_of_unknown_kinds_are_reported_and_usual_parts_are_not() -> None:
     parts = related(link("a", "customProperty", "../own.bin") + link("b", "printerSettings", "../printer.bin"))
-    report = read_workbook(package({"S": ONE}, more={"xl/worksheets/_rels/sheet1.xml.rels": parts})).report
-    assert [(found.code, found.where) for found in report.findings] == [("other-part", ["xl/own.bin"])]
+    report = read_workbook(package({"S": SINGLE}, more={"xl/worksheets/_rels/sheet1.xml.rels": parts})).report
+    assert [(finding.code, finding.where) for finding in report.findings] == [("other-part", ["xl/own.bin"])]
 
 
 def book_with_rules() -> openpyxl.Workbook:
@@ -154,7 +154,10 @@ def test_rules_have_the_meaning_of_defined_names_and_other_lists_are_reported(sh
     sheet = opened(sheets, saved(book_with_rules()))
     assert where(sheet, "validation") == ["it’s!C3"]
     written = exported(sheet).active
-    formats = [(str(found.sqref), [rule.formula for rule in found.rules]) for found in written.conditional_formatting]
+    formats = [
+        (str(formatting.sqref), [rule.formula for rule in formatting.rules])
+        for formatting in written.conditional_formatting
+    ]
     assert formats == [("A1:A3", [["'it’s'!A1>2"]]), ("B1:B3", [["2"]])]
     rules = [(str(rule.sqref), rule.formula1) for rule in written.data_validations.dataValidation]
     assert rules == [("C1", "'My lists'!$A$1:$A$3"), ("C2", "2")]
@@ -166,7 +169,7 @@ def test_a_validation_without_a_formula_costs_no_other_rule(sheets: Sheets) -> N
         '<dataValidation type="date" operator="notEqual" sqref="A2"><formula1>5</formula1></dataValidation>'
         '<dataValidation type="list" sqref="A3"><formula1>"a,b"</formula1></dataValidation></dataValidations>'
     )
-    sheet = opened(sheets, package({"S": ONE + rules}))
+    sheet = opened(sheets, package({"S": SINGLE + rules}))
     assert (where(sheet, "validation"), codes(sheet.files.import_report())) == (["S!A1", "S!A2"], {"validation": 2})
     assert [rule.formula1 for rule in exported(sheet).active.data_validations.dataValidation] == ['"a,b"']
 
@@ -184,12 +187,12 @@ def test_a_chart_series_of_a_defined_name_has_its_range_or_is_reported() -> None
 
 def test_a_link_to_a_missing_sheet_is_left_out_and_reported(sheets: Sheets) -> None:
     links = '<hyperlinks><hyperlink ref="A1" location="T!A1"/><hyperlink ref="A2" location="Gone!A1"/></hyperlinks>'
-    sheet = opened(sheets, package({"S": data(text("A1", "x"), text("A2", "y")) + links, "T": ONE}))
+    sheet = opened(sheets, package({"S": data(text("A1", "x"), text("A2", "y")) + links, "T": SINGLE}))
     assert where(sheet, "link") == ["S!A2"]
     assert exported(sheet)["S"]["A1"].hyperlink.location == "T!A1"
     sheet.append(revision(sheet, {"type": "DELETE_SHEET", "sheetId": "T", "sheetName": "T"}))
     body, report = sheet.files.export()
-    assert [(found.code, found.where) for found in report.findings] == [("link", ["S!A1"])]
+    assert [(finding.code, finding.where) for finding in report.findings] == [("link", ["S!A1"])]
     written = openpyxl.load_workbook(io.BytesIO(body)).active
     assert [(written[cell].value, written[cell].hyperlink) for cell in ("A1", "A2")] == [("x", None), ("y", None)]
 
@@ -208,7 +211,9 @@ def test_links_of_too_many_cells_are_reported_and_refuse_no_workbook(
 def test_an_export_quotes_names_of_sheets_that_look_like_numbers_or_references(sheets: Sheets) -> None:
     names = ("2024", "A1", "TRUE", "R1C1", "rc")
     total = "+".join(f"'{name}'!A1" for name in names)
-    sheet = opened(sheets, package({"S": rows(f'<c r="A1"><f>{total}</f><v>5</v></c>'), **dict.fromkeys(names, ONE)}))
+    sheet = opened(
+        sheets, package({"S": rows(f'<c r="A1"><f>{total}</f><v>5</v></c>'), **dict.fromkeys(names, SINGLE)})
+    )
     assert values(sheet, "A1") == [5]
     assert exported(sheet)["S"]["A1"].value == f"={total}"
 
@@ -280,7 +285,7 @@ def test_rules_keep_the_meaning_of_their_signs(sheets: Sheets) -> None:
         rule.add(f"A{row}")
         book.active.add_data_validation(rule)
     written = exported(opened(sheets, saved(book))).active
-    formats = [rule.formula[0] for found in written.conditional_formatting for rule in found.rules]
+    formats = [rule.formula[0] for formatting in written.conditional_formatting for rule in formatting.rules]
     validations = [rule.formula1 for rule in written.data_validations.dataValidation]
     assert formats == validations == ["-A1^2>1", "(0-A1*2)^2>1", "0-A1^2>1", "-("]
 
@@ -306,7 +311,7 @@ def test_an_array_or_a_filter_that_a_file_lacks_is_exported_as_its_value(
     sheet.set("B1", formula)
     sheet.set("E1", "=SUM({1,-2;3,4})")
     body, report = sheet.files.export()
-    assert [(found.code, found.where) for found in report.findings] == [("formula-function", ["Sheet1!B1"])]
+    assert [(finding.code, finding.where) for finding in report.findings] == [("formula-function", ["Sheet1!B1"])]
     written = openpyxl.load_workbook(io.BytesIO(body)).active
     assert [written[cell].value for cell in ("B1", "E1")] == [value, "=SUM({1,-2;3,4})"]
 
@@ -315,7 +320,7 @@ def test_a_quotation_mark_in_an_array_of_a_file_costs_the_export_its_formula_and
     cells = rows('<c r=\'A1\'><f>INDEX({"a""b","c"},1,1)</f></c>')
     sheet = opened(sheets, package({"S": cells}))
     body, report = sheet.files.export()
-    assert [(found.code, found.where) for found in report.findings] == [("formula-function", ["S!A1"])]
+    assert [(finding.code, finding.where) for finding in report.findings] == [("formula-function", ["S!A1"])]
     assert (values(sheet, "A1"), openpyxl.load_workbook(io.BytesIO(body)).active["A1"].value) == (['a"b'], 'a"b')
 
 

@@ -119,7 +119,9 @@ def test_a_sheet_opens_without_an_unusable_command_and_lists_the_command(
     sheet.append(revision(sheet, put(1, 0, "=A1*2"), {"type": "DUPLICATE_SHEET", **COPY}))
     reopened = Sheets(store, engines).open("acme", "plan")  # another handle shares the models of its log
     for each in (sheet, reopened):
-        assert [(one.version, one.author, one.type) for one in each.refused()] == [(3, "eve", command["type"])]
+        assert [(refused.version, refused.author, refused.type) for refused in each.refused()] == [
+            (3, "eve", command["type"])
+        ]
         assert each.get("B1", sheet="Copy").value == 14
     assert json.loads(sheet.state()) == json.loads(loaded(sheet, engines))
     sheet.append(undo(sheet, unusable))

@@ -104,7 +104,7 @@ def test_a_call_with_arguments_that_a_file_lacks_is_exported_as_its_values(sheet
     sheet.set("A1", "2")
     sheet.set("C1", typed)
     body, report = sheet.files.export()
-    assert [(found.code, found.where) for found in report.findings] == [("formula-function", ["Sheet1!C1"])]
+    assert [(finding.code, finding.where) for finding in report.findings] == [("formula-function", ["Sheet1!C1"])]
     assert openpyxl.load_workbook(io.BytesIO(body)).active["C1"].value == 2
 
 
@@ -156,5 +156,5 @@ def test_a_list_with_a_comma_in_a_text_is_left_out_of_an_export_and_reported(she
     sheet = sheets.create("acme", "typed")
     add_rule(sheet, "list", {"type": "isValueInList", "values": ["a,b", "c"], "displayStyle": "arrow"})
     body, report = sheet.files.export()
-    assert [(found.code, found.count) for found in report.findings] == [("validation", 1)]
+    assert [(finding.code, finding.count) for finding in report.findings] == [("validation", 1)]
     assert not openpyxl.load_workbook(io.BytesIO(body)).active.data_validations.dataValidation

@@ -26,8 +26,8 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 
 def cells(sheet: Sheet, at: int | None = None) -> dict[str, str]:
-    found: dict[str, str] = json.loads(sheet.state(at))["sheets"][0]["cells"]
-    return found
+    texts: dict[str, str] = json.loads(sheet.state(at))["sheets"][0]["cells"]
+    return texts
 
 
 def test_a_sheet_is_shown_by_its_name(sheet: Sheet) -> None:
@@ -174,7 +174,7 @@ def test_a_malformed_message_is_refused(sheet: Sheet, broken: dict[str, object])
 def test_a_field_may_have_different_types_in_different_commands(sheet: Sheet) -> None:
     made = {"type": "CREATE_SHEET", "sheetId": "second", "name": "Second", "position": 1}
     sheet.append(revision(sheet, made, rows(0)))
-    assert [one["name"] for one in sheet.sheets()] == ["Sheet1", "Second"]
+    assert [each["name"] for each in sheet.sheets()] == ["Sheet1", "Second"]
 
 
 def test_a_message_that_is_too_large_is_refused(sheet: Sheet) -> None:
@@ -187,7 +187,7 @@ def test_a_sheet_opens_without_a_command_that_only_an_earlier_program_accepted(s
     broken = revision(sheet, {"type": "ADD_MERGE", "sheetId": "sheet1"})
     sheet.log.append(event_of(Revision(broken)), expected=sheet.version)
     assert cells(sheet) == {"A1": "good"}
-    assert [one.type for one in sheet.refused()] == ["ADD_MERGE"]
+    assert [refused.type for refused in sheet.refused()] == ["ADD_MERGE"]
     sheet.restore(2)
     assert sheet.refused() == []
 
@@ -340,9 +340,9 @@ def test_maintenance_of_a_store_saves_due_app_snapshots(store: Store, sheets: Sh
     for number in range(400):
         sheet.name_version(1, str(number))
     snapshots_due(store)
-    kept = sheet.log.app_snapshot(sheet.version)
-    assert kept is not None
-    assert kept.version == 200
+    snapshot = sheet.log.app_snapshot(sheet.version)
+    assert snapshot is not None
+    assert snapshot.version == 200
 
 
 # Restore, fork, names
@@ -405,7 +405,7 @@ def test_a_version_name_is_added_changed_and_removed(sheet: Sheet) -> None:
     sheet.name_version(2, "filled")
     sheet.name_version(1, "blank")
     sheet.name_version(2, "")
-    assert [(one.version, one.label) for one in sheet.versions()] == [(1, "blank")]
+    assert [(version.version, version.label) for version in sheet.versions()] == [(1, "blank")]
     with pytest.raises(LimitExceeded):
         sheet.name_version(1, "x" * 201)
     with pytest.raises(NotFound):
@@ -419,14 +419,14 @@ def test_activity_is_listed_in_pages_with_the_newest_entry_first(sheet: Sheet) -
     sheet.set("C8", "1", author="ada")
     sheet.insert_rows(3, 2, author="bob")
     sheet.append(undo(sheet, present(sheet)))
-    told = [(one.author, one.text) for one in sheet.activity()]
-    assert told == [
+    listed = [(activity.author, activity.text) for activity in sheet.activity()]
+    assert listed == [
         ("", "undid version 3"),
         ("bob", "inserted 2 rows at 3"),
         ("ada", "wrote C8"),
         ("ann", "created the sheet"),
     ]
-    assert [one.version for one in sheet.activity(before=3, limit=1)] == [2]
+    assert [activity.version for activity in sheet.activity(before=3, limit=1)] == [2]
     assert sheet.activity(before=1) == []
 
 
@@ -448,16 +448,16 @@ def test_changes_omit_cells_that_only_moved(sheet: Sheet) -> None:
     sheet.set("A2", "old")
     sheet.insert_rows(1)
     sheet.set("A3", "new")
-    found = [(one.cell, one.before, one.after) for one in sheet.changes(3, 5)]
-    assert found == [("A3", "old", "new")]
-    assert [(one.cell, one.before, one.after) for one in sheet.changes(5, 3)] == [("A3", "new", "old")]
+    changes = [(change.cell, change.before, change.after) for change in sheet.changes(3, 5)]
+    assert changes == [("A3", "old", "new")]
+    assert [(change.cell, change.before, change.after) for change in sheet.changes(5, 3)] == [("A3", "new", "old")]
 
 
 def test_changes_across_a_restore_list_only_cells_that_differ(sheet: Sheet) -> None:
     sheet.set("A1", "x")
     sheet.set("B1", "y")
     sheet.restore(2)
-    assert [(one.cell, one.before, one.after) for one in sheet.changes(3, 4)] == [("B1", "y", "")]
+    assert [(change.cell, change.before, change.after) for change in sheet.changes(3, 4)] == [("B1", "y", "")]
 
 
 # Sheets of a store
@@ -468,7 +468,10 @@ def test_sheets_are_listed_and_other_logs_are_not(sheets: Sheets, store: Store) 
     sheets.create("acme", "a")
     store.create_log("acme", "other")
     store.create("acme", "document")
-    assert [(one.name, one.title, one.version) for one in sheets.list("acme")] == [("a", "a", 1), ("b", "Second", 1)]
+    assert [(listed.name, listed.title, listed.version) for listed in sheets.list("acme")] == [
+        ("a", "a", 1),
+        ("b", "Second", 1),
+    ]
 
 
 def test_a_name_that_is_taken_is_a_conflict(sheets: Sheets, store: Store) -> None:

@@ -36,9 +36,9 @@ def parts(plain: dict[str, Any]) -> list[bytes]:
     return split_state(json.dumps(plain).encode())
 
 
-def shared(one: list[bytes], other: list[bytes]) -> float:
+def shared(left: list[bytes], right: list[bytes]) -> float:
     """Return the share of the bytes of ``other`` that are in parts of ``one``."""
-    return sum(len(part) for part in other if part in set(one)) / sum(map(len, other))
+    return sum(len(part) for part in right if part in set(left)) / sum(map(len, right))
 
 
 @given(books)

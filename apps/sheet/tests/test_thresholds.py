@@ -14,8 +14,9 @@ import pytest
 from apps.sheet.tests.helpers import revision
 from apps.sheet.tests.packages import package
 from apps.sheet.tests.test_workbook_import import saved
-from stratalog_sheet import FileReport, Sheet, Sheets
+from stratalog_sheet import EnginePool, FileReport, Sheet, Sheets
 from stratalog_sheet.formulas import for_engine
+from stratalog_sheet.state import BLANK
 
 COLORS = '<color rgb="FFFF0000"/><color rgb="FF00FF00"/>'
 END, TWO = '<cfvo type="max"/>', '<cfvo type="num" val="2"/>'
@@ -46,10 +47,24 @@ def formats(sheet: Sheet) -> str:
     return json.dumps(json.loads(sheet.state())["sheets"][0]["conditionalFormats"])
 
 
-def add_format(sheet: Sheet, rule: dict[str, Any]) -> None:
+def format_command(rule: dict[str, Any]) -> dict[str, Any]:
     zone = {"left": 0, "right": 0, "top": 0, "bottom": 7}
     command = {"type": "ADD_CONDITIONAL_FORMAT", "sheetId": "sheet1", "cf": {"id": "rule", "rule": rule}}
-    sheet.append(revision(sheet, command | {"ranges": [{"_sheetId": "sheet1", "_zone": zone}]}))
+    return command | {"ranges": [{"_sheetId": "sheet1", "_zone": zone}]}
+
+
+def add_format(sheet: Sheet, rule: dict[str, Any]) -> None:
+    sheet.append(revision(sheet, format_command(rule)))
+
+
+def typed(command: dict[str, Any], engines: EnginePool) -> list[dict[str, Any]]:
+    """Return the commands of the message that the engine makes of a user's command."""
+    with engines.lend() as models:
+        models.engine.call("open", key="typed", data=BLANK, messages=[], client="ann")
+        answer = models.engine.call("dispatch", key="typed", sheet=None, command=command)
+        models.engine.call("close", key="typed")
+    commands: list[dict[str, Any]] = answer["messages"][0]["commands"]
+    return commands
 
 
 def codes(report: FileReport) -> list[str]:
@@ -82,11 +97,28 @@ def test_the_thresholds_of_an_imported_format_move_with_their_cells_and_are_expo
     ],
     ids=["scale", "icons"],
 )
-def test_a_threshold_typed_without_an_equals_sign_moves_with_its_cells(sheet: Sheet, rule: dict[str, Any]) -> None:
-    add_format(sheet, rule)
+def test_a_threshold_typed_without_an_equals_sign_moves_with_its_cells(
+    sheet: Sheet, engines: EnginePool, rule: dict[str, Any]
+) -> None:
+    sheet.append(revision(sheet, *typed(format_command(rule), engines)))
     insert_row(sheet)
     assert set(re.findall(r"\$B\$\d", formats(sheet))) == {"$B$4"}
     assert set(thresholds(sheet.export())) == {"$B$4"}
+
+
+def test_a_threshold_without_an_equals_sign_in_a_stored_message_stays_as_its_users_saw_it(sheet: Sheet) -> None:
+    add_format(sheet, {"type": "ColorScaleRule", "minimum": POINT, "maximum": POINT})
+    insert_row(sheet)
+    assert set(re.findall(r"=?\$B\$\d", formats(sheet))) == {"$B$3"}
+    body, report = sheet.files.export()
+    assert (codes(report), thresholds(body)) == ([], ["$B$3", "$B$3"])
+
+
+def test_a_stored_threshold_that_means_something_else_in_a_file_is_left_out_and_reported(sheet: Sheet) -> None:
+    point = POINT | {"value": "SUM(SORT($A$1:$B$8,1,TRUE,2,FALSE))"}
+    add_format(sheet, {"type": "ColorScaleRule", "minimum": point, "maximum": point})
+    body, report = sheet.files.export()
+    assert (codes(report), thresholds(body)) == (["conditional-format"], [])
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_a_new_title_appears_in_every_handle_and_in_the_list(sheet: Sheet, sheet
     assert sheet.rename("  Budget\n 2027 ", author="bob").data == {"title": "Budget 2027", "before": "Plan"}
     sheet.set("A1", "y")
     assert sheet.title == fresh(sheets).title == "Budget 2027"
-    assert [(one.name, one.title) for one in Sheets(sheets.store, sheets.engines).list("acme")] == [
+    assert [(listed.name, listed.title) for listed in Sheets(sheets.store, sheets.engines).list("acme")] == [
         ("plan", "Budget 2027")
     ]
 
@@ -47,8 +47,12 @@ def test_each_version_has_the_title_of_its_time(sheet: Sheet, sheets: Sheets) ->
 
 def test_the_activity_lists_a_rename_with_its_author(sheet: Sheet) -> None:
     sheet.rename("Budget", author="bob")
-    told = sheet.activity()[0]
-    assert (told.author, told.type, told.text) == ("bob", "renamed", "renamed the sheet from “Plan” to “Budget”")
+    activity = sheet.activity()[0]
+    assert (activity.author, activity.type, activity.text) == (
+        "bob",
+        "renamed",
+        "renamed the sheet from “Plan” to “Budget”",
+    )
 
 
 def test_renaming_a_sheet_to_its_current_title_adds_no_version(sheet: Sheet, sheets: Sheets) -> None:
@@ -72,7 +76,7 @@ def test_a_rename_does_not_conflict_with_messages_and_undos(sheet: Sheet) -> Non
 def test_since_returns_a_rename_without_requesting_a_reload(sheet: Sheet) -> None:
     sheet.rename("Budget")
     since = sheet.since(1)
-    assert [(one.type, one.data["title"]) for one in since.entries] == [("renamed", "Budget")]
+    assert [(entry.type, entry.data["title"]) for entry in since.entries] == [("renamed", "Budget")]
     assert not since.reload
 
 
@@ -116,8 +120,11 @@ def test_an_app_snapshot_has_the_title_of_its_version(short: Sheets) -> None:
     versions = []
     while (version := sheet.snapshot_due()) is not None:
         versions.append(version)
-    kept = [sheet.log.app_snapshot(version) for version in versions]
-    assert [title_in(next(sheet.log.read_snapshot(one))) for one in kept if one] == ["Plan", "Budget"]
+    snapshots = [sheet.log.app_snapshot(version) for version in versions]
+    assert [title_in(next(sheet.log.read_snapshot(snapshot))) for snapshot in snapshots if snapshot] == [
+        "Plan",
+        "Budget",
+    ]
 
 
 def test_a_title_outlives_its_forgotten_rename_entry(short: Sheets) -> None:
@@ -127,9 +134,9 @@ def test_a_title_outlives_its_forgotten_rename_entry(short: Sheets) -> None:
         sheet.set("A1", str(number))
     while sheet.snapshot_due() is not None:
         pass
-    kept = sheet.log.app_snapshot(sheet.version)
-    assert kept is not None
-    raise_floor(sheet.log, kept.version)
+    snapshot = sheet.log.app_snapshot(sheet.version)
+    assert snapshot is not None
+    raise_floor(sheet.log, snapshot.version)
     assert fresh(short).title == "Budget"
     with pytest.raises(NotFound):
         fresh(short).log.entry(2)

@@ -64,8 +64,10 @@ def add_chart(sheet: Sheet, kind: str, **more: Any) -> None:
         "labelRange": "A1:A3", "dataSource": {"type": "range", "dataSets": [{"dataRange": "B1:B3", "dataSetId": "0"}]},
         "dataSetStyles": {}, "dataSets": [{"dataRange": "B1:B3"}], **more,
     }  # fmt: skip
-    place = {"offset": {"x": 20, "y": 50}, "col": 0, "row": 0, "size": {"width": 300, "height": 200}}
-    command(sheet, "CREATE_CHART", figureId=f"figure-{kind}", chartId=f"chart-{kind}", definition=definition, **place)
+    position = {"offset": {"x": 20, "y": 50}, "col": 0, "row": 0, "size": {"width": 300, "height": 200}}
+    command(
+        sheet, "CREATE_CHART", figureId=f"figure-{kind}", chartId=f"chart-{kind}", definition=definition, **position
+    )
 
 
 def add_rule(sheet: Sheet, id: str, criterion: dict[str, Any], *, is_blocking: bool = False) -> None:
@@ -78,8 +80,8 @@ def add_rule(sheet: Sheet, id: str, criterion: dict[str, Any], *, is_blocking: b
 def add_image(sheet: Sheet, id: str, path: str) -> None:
     size = {"width": 16, "height": 16}
     definition = {"path": path, "mimetype": "image/png", "size": size}
-    place = {"offset": {"x": 0, "y": 0}, "col": 2, "row": 2, "size": size}
-    command(sheet, "CREATE_IMAGE", figureId=id, definition=definition, **place)
+    position = {"offset": {"x": 0, "y": 0}, "col": 2, "row": 2, "size": size}
+    command(sheet, "CREATE_IMAGE", figureId=id, definition=definition, **position)
 
 
 def png() -> bytes:
@@ -145,7 +147,7 @@ def test_a_validation_that_a_file_cannot_contain_is_left_out_and_reported(
     add_rule(sheet, "1", criterion)
     body, report = sheet.files.export()
     rules = read(body).active.data_validations.dataValidation
-    lost = {found.code: found.count for found in report.findings}
+    lost = {finding.code: finding.count for finding in report.findings}
     assert (len(rules), lost) == (0, {"validation": 1})
 
 
@@ -156,7 +158,7 @@ def test_an_export_has_the_bytes_of_each_image_and_reports_an_image_without_data
     with zipfile.ZipFile(io.BytesIO(body)) as archive:
         media = [name for name in archive.namelist() if "/media/" in name]
         assert [archive.read(name) for name in media] == [png()]
-    assert {found.code: found.count for found in report.findings} == {"figure": 1}
+    assert {finding.code: finding.count for finding in report.findings} == {"figure": 1}
     read(body)
 
 
@@ -187,7 +189,7 @@ def test_an_unparsable_formula_is_exported_as_text_and_reported(sheet: Sheet) ->
     body, report = sheet.files.export()
     cell = read(body).active["A1"]
     assert (cell.value, cell.data_type) == ("=[@none", "s")
-    assert [found.where for found in report.findings] == [["Sheet1!A1"]]
+    assert [finding.where for finding in report.findings] == [["Sheet1!A1"]]
 
 
 @pytest.mark.parametrize(
@@ -286,7 +288,7 @@ def test_an_export_leaves_out_a_name_of_a_range_after_the_last_column_of_a_file(
     listed = '<sheet name="Sheet1"/>'
     assert "$XFD$1" in export._defined("near", "Sheet1!XFD1", listed)
     assert export._defined("far", "Sheet1!XFD1:XFE1", listed) == ""
-    assert [found.where for found in export.findings.report().findings] == [["far"]]
+    assert [finding.where for finding in export.findings.report().findings] == [["far"]]
 
 
 def test_an_export_leaves_out_tables_with_cells_after_the_last_column_of_a_file() -> None:
@@ -310,8 +312,8 @@ def test_an_export_leaves_out_tables_with_cells_after_the_last_column_of_a_file(
     assert [name for name in archive.namelist() if "tables" in name] == ["xl/tables/table1.xml"]
     written = archive.read("xl/worksheets/sheet0.xml").decode()
     assert re.findall('r:id="([^"]*)"', written) == ["rId1"]
-    kept = archive.read("xl/worksheets/_rels/sheet0.xml.rels").decode()
-    assert re.findall('Id="([^"]*)"', kept) == ["rId1", "rId4"]
+    relations = archive.read("xl/worksheets/_rels/sheet0.xml.rels").decode()
+    assert re.findall('Id="([^"]*)"', relations) == ["rId1", "rId4"]
     [lost] = report.findings
     assert (lost.code, lost.where) == ("beyond-tables", ["Wide!XFD9:XFE10", "Wide!XFE9:XFF10"])
 

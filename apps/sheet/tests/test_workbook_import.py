@@ -40,8 +40,8 @@ def values(sheet: Sheet, *cells: str) -> list[Any]:
 
 def codes(report: FileReport) -> dict[str, int]:
     counts: Counter[str] = Counter()
-    for found in report.findings:
-        counts[found.code] += found.count
+    for finding in report.findings:
+        counts[finding.code] += finding.count
     return dict(counts)
 
 
@@ -233,7 +233,7 @@ def test_unsupported_features_of_a_workbook_are_reported(sheets: Sheets) -> None
         "comment": 1, "data-table": 1, "filter": 1, "formula": 2, "pivot": 1, "print-setup": 2, "sparkline": 1,
         "validation": 1,
     }  # fmt: skip
-    named = {found.text: found.where for found in sheet.files.import_report().findings}
+    named = {finding.text: finding.where for finding in sheet.files.import_report().findings}
     assert named["formulas that the engine does not know are kept as they are"] == ["S!A1", "S!B1"]
     assert named["print areas and titles are not kept"] == ["_xlnm.Print_Area"]
     assert named["headers, footers and page breaks are not kept"] == ["S"]
@@ -271,8 +271,8 @@ def test_a_report_outlives_the_process(sheets: Sheets) -> None:
 def test_a_report_names_a_bounded_number_of_cells(sheets: Sheets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stratalog_sheet.file_reports.SHEET_REPORT_CELLS_MAX", 2)
     cells = (f'<c r="{column}1" t="inlineStr"><is><r><t>x</t></r></is></c>' for column in "ABC")
-    (found,) = read_workbook(package({"S": rows(*cells)})).report.findings
-    assert (found.count, found.where) == (3, ["S!A1", "S!B1"])
+    (finding,) = read_workbook(package({"S": rows(*cells)})).report.findings
+    assert (finding.count, finding.where) == (3, ["S!A1", "S!B1"])
 
 
 def test_empty_cells_do_not_count_toward_the_element_limit(monkeypatch: pytest.MonkeyPatch) -> None:

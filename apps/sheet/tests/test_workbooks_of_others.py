@@ -213,13 +213,15 @@ def test_an_exported_chart_without_series_is_repaired_for_other_programs() -> No
 
 
 def test_empty_rows_without_attributes_are_dropped_from_an_import() -> None:
-    kept = [
+    remaining = [
         '<row r="2" ht="20" customHeight="1"></row>', '<row r="3" hidden="1"/>', '<row r="4" s="1" customFormat="1"/>',
         '<row r="5" outlineLevel="1"/>', '<row r="6"><c r="A6" s="1"/></row>',
     ]  # fmt: skip
     empty = '<row r="7" ht="12.8" customHeight="false" hidden="false"></row>'
-    text = "<sheetData>" + "".join(kept) + empty * 9 + "<row r='8'/>"
-    assert b"".join(without_empty_cells([text.encode()])).decode() == "<sheetData>" + "".join(kept) + "<row r='8'/>"
+    text = "<sheetData>" + "".join(remaining) + empty * 9 + "<row r='8'/>"
+    assert (
+        b"".join(without_empty_cells([text.encode()])).decode() == "<sheetData>" + "".join(remaining) + "<row r='8'/>"
+    )
 
 
 @pytest.mark.parametrize(
@@ -252,7 +254,7 @@ def test_an_unreadable_number_is_imported_as_text_and_reported(sheets: Sheets, t
     body = package({"S": cells}, styles=FONTS, workbook=f"{properties}<sheets/>")
     sheet = opened(sheets, body)
     assert values(sheet, "A1", "B1") == [text, None]
-    (finding,) = (one for one in sheet.files.import_report().findings if one.code == "number")
+    (finding,) = (each for each in sheet.files.import_report().findings if each.code == "number")
     assert [*finding.where] == ["S!A1"]
 
 

@@ -82,10 +82,10 @@ def test_the_original_of_an_imported_workbook_is_returned_unchanged_after_an_edi
 
 def test_the_large_workbook_has_an_app_snapshot_that_shares_parts_with_the_next_one(large_sheet: Sheet) -> None:
     sheet = large_sheet
-    kept = sheet.log.app_snapshot(1)
-    assert kept is not None
+    snapshot = sheet.log.app_snapshot(1)
+    assert snapshot is not None
     assert count_cells(sheet.load().data) == 91_399
-    first = sum(map(len, sheet.log.read_snapshot(kept)))
+    first = sum(map(len, sheet.log.read_snapshot(snapshot)))
     sheet.set("B7", "changed")
     before = _stored(sheet)
     sheet.log.save_snapshot(2, _parts(sheet))

@@ -25,9 +25,9 @@ def workbooks() -> list[Path]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if len(list(CACHE.glob("*.xlsx"))) != COUNT:
             _fetch()
-    found = sorted(CACHE.glob("*.xlsx"))
-    assert len(found) == COUNT, f"{PACKAGE} has {len(found)} workbooks"
-    return found
+    paths = sorted(CACHE.glob("*.xlsx"))
+    assert len(paths) == COUNT, f"{PACKAGE} has {len(paths)} workbooks"
+    return paths
 
 
 def large() -> bytes:

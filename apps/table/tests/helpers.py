@@ -89,14 +89,14 @@ def everything_is_old() -> Iterator[None]:
 
 def leaves(table: Table) -> list[str]:
     """Return the ids of the leaves, in order of region."""
-    return [one.partition for one in table.at().holdings() if one.leaf]
+    return [holding.partition for holding in table.at().holdings() if holding.leaf]
 
 
 def new_file(filename: str, *references: tuple[str, int], partition: str = "root", rows: int = 100) -> NewFile:
     """Return a file on one partition, or on the given partitions with the given numbers of rows."""
     chosen = references or ((partition, rows),)
-    whole = len(chosen) == 1
-    return NewFile(filename, tuple(NewReference(id, count, complete=whole) for id, count in chosen))
+    is_complete = len(chosen) == 1
+    return NewFile(filename, tuple(NewReference(id, count, complete=is_complete) for id, count in chosen))
 
 
 def assignment(job: str, *filenames: str, partition: str = "root") -> Assignment:

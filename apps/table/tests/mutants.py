@@ -70,10 +70,10 @@ def _add_unchecked(self: TableDraft, filename: str, references: Sequence[NewRefe
 
 
 def _any_job(held: TableDraft, job: Any, filename: str) -> FileReference:
-    found = held.reference(job.partition, filename)
-    if found is None:
+    reference = held.reference(job.partition, filename)
+    if reference is None:
         raise Rejected("File reference not found")
-    return found
+    return reference
 
 
 def _delete_referenced(draft: Draft, args: Any) -> None:
@@ -84,7 +84,7 @@ def _delete_referenced(draft: Draft, args: Any) -> None:
         held.forget_file(filename)
 
 
-def _one_off(self: TableTally, reference: FileReference, by: int) -> TableTally:
+def _off_by_a_row(self: TableTally, reference: FileReference, by: int) -> TableTally:
     """Keep counting the file of a removed reference."""
     return TableTally(self.files + max(by, 0), self.rows + by * reference.rows, self.sure)
 
@@ -120,8 +120,8 @@ def _job_counted_once(self: TableDraft, job: str, partition: str, by: int) -> No
 
 def _rows_forgotten(held: TableDraft, reference: FileReference, pieces: tuple[NewReference, ...]) -> None:
     """Accept pieces whose rows do not add up."""
-    whole = sum(one.rows for one in pieces)
-    _check_pieces(held, msgspec.structs.replace(reference, rows=whole), pieces)
+    rows = sum(piece.rows for piece in pieces)
+    _check_pieces(held, msgspec.structs.replace(reference, rows=rows), pieces)
 
 
 def _a_leaf_short(held: TableDraft, wanted: Iterable[Partition]) -> None:
@@ -189,7 +189,12 @@ def _rejection_untold(version: int, args: Any, reason: str | None) -> Iterator[A
 
 def _a_version_behind(self: JobTracker, document: Any, after: int, upto: int) -> None:
     """Advance the tracker to a version without the events of that version."""
-    events = [event for one in self._table.versions(after, upto) if one.version < upto for event in jobs.events_of(one)]
+    events = [
+        event
+        for version in self._table.versions(after, upto)
+        if version.version < upto
+        for event in jobs.events_of(version)
+    ]
     document.mutate("track", {"after": after, "upto": upto, "events": events})
 
 
@@ -206,8 +211,8 @@ def _below_only(self: TableView, leaves: Any, region: Region) -> list[Any]:
 
 def _early_end(self: TableView, region: Region) -> Iterator[Any]:
     """Omit the last leaf of a range."""
-    found = list(_in_order(self, region))
-    return iter(found[:-1] if len(found) > 1 else found)
+    holdings = list(_in_order(self, region))
+    return iter(holdings[:-1] if len(holdings) > 1 else holdings)
 
 
 _in_order = TableView._leaves_in_order
@@ -221,7 +226,7 @@ def _young_too(self: Table, time_ms: int) -> Iterator[str]:
 def _referenced_too(self: Table, time_ms: int) -> Iterator[str]:
     """Treat a referenced file as garbage."""
     yield from _unreferenced_before(self, time_ms)
-    yield from [one.filename for one in self.at().file_references()[:1]]
+    yield from [reference.filename for reference in self.at().file_references()[:1]]
 
 
 _unreferenced_before = Table.unreferenced_before
@@ -252,7 +257,7 @@ MUTANTS = (
     Mutant("replace: the job of the inputs is not checked", replaced(references, "_input", _any_job), ("verdict",)),
     Mutant("replace: the reference stays", replaced(TableDraft, "drop_reference", _reference_stays), ("references",)),
     Mutant("replace: the tally stays", replaced(TableDraft, "drop_reference", _tally_stays), ("tallies",)),
-    Mutant("tallies: a removed file is still counted", replaced(TableTally, "changed", _one_off), ("tallies",)),
+    Mutant("tallies: a removed file is still counted", replaced(TableTally, "changed", _off_by_a_row), ("tallies",)),
     Mutant("tallies: approximate rows count as exact", replaced(TableTally, "changed", _all_sure), ("tallies",)),
     Mutant(
         "garbage: a file with another reference is listed",

@@ -59,8 +59,8 @@ def site(name: str, folder: Path) -> Iterator[Site]:
         yield Site(str(folder / "store"), (folder / "lake").as_uri(), folder)
         return
     before = dict(os.environ)
-    with aws_local(folder) as found:
-        os.environ.update(found)
+    with aws_local(folder) as services:
+        os.environ.update(services)
         try:
             make_store(STORE)
             boto3.client("s3").create_bucket(Bucket=LAKE)
@@ -90,12 +90,12 @@ def soak(
         while kills < kills_min or not _is_in(at, processes, batches):
             time.sleep(chance.random() * 2 * kill_pause(pause, kills, kills_min))
             _check_running(running, at)
-            place = chance.randrange(processes)
-            os.kill(running[place].pid, signal.SIGKILL)
-            running[place].wait()
+            position = chance.randrange(processes)
+            os.kill(running[position].pid, signal.SIGKILL)
+            running[position].wait()
             kills += 1
             assert kills < RESTARTS_MAX, "too many kills before all rows were in the table"
-            running[place] = _start(at, place, *numbers, seed + kills)
+            running[position] = _start(at, position, *numbers, seed + kills)
         _check_running(running, at)
     finally:
         for process in running:
@@ -142,10 +142,10 @@ def _maintain_once(table: Table, data_files: DataFiles, chance: random.Random, r
 def _look(table: Table, data_files: DataFiles, chance: random.Random) -> None:
     """Check that the files of a leaf have the number of rows that the same view records, despite concurrent changes."""
     view = table.at()
-    holding = chance.choice([one for one in view.holdings() if one.leaf])
+    holding = chance.choice([each for each in view.holdings() if each.leaf])
     held = view.on_partition(holding.partition)
-    found = sum(data_files.keys(one.filename, held.region).num_rows for one in held.references)
-    assert found == holding.tally.rows, f"{found} rows in {holding}"
+    rows_read = sum(data_files.keys(each.filename, held.region).num_rows for each in held.references)
+    assert rows_read == holding.tally.rows, f"{rows_read} rows in {holding}"
 
 
 def _start(at: Site, position: int, *numbers: int) -> subprocess.Popen[bytes]:
@@ -182,12 +182,12 @@ def _check(at: Site, rows: int, rows_max: int) -> int:
         for part in scan(view, data_files):
             numpy.add.at(seen, part.column("row").to_numpy(), 1)
         assert (seen == 1).all(), f"{(seen == 0).sum()} rows are missing, {(seen > 1).sum()} are there more than once"
-        assert sum(one.tally.rows for one in view.holdings()) == rows
+        assert sum(each.tally.rows for each in view.holdings()) == rows
         assert table.jobs.waiting() == [*view.jobs()] == []
         collect_now(table, data_files)
         tracked = {file.filename for file in table.at().files(10**9).files}
-        assert {one.filename for one in data_files.list()} == tracked, "the folder has other files than the table"
-        leaves = sum(1 for one in view.holdings() if one.leaf)
+        assert {each.filename for each in data_files.list()} == tracked, "the folder has other files than the table"
+        leaves = sum(1 for each in view.holdings() if each.leaf)
         print(f"{rows:,} rows on {leaves} leaves in {len(tracked)} files, version {view.version}")
     return int(seen.sum())
 

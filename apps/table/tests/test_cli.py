@@ -68,8 +68,8 @@ def test_rows_are_ingested_maintained_and_scanned(run: Run, tmp_path: Path) -> N
     maintained = run("maintain", "acme/events", "--rows-max", "300", "--files-min", "2", "--age", "0", "--lease", "0")
     assert maintained.startswith("2 leaves split, 8 references moved, 6 merged")
     shown = [json.loads(line) for line in run("show", "acme/events", "--json").splitlines()]
-    assert sum(one["rows"] for one in shown) == 1000
-    assert [one["from"] for one in shown][2] == 500
+    assert sum(line["rows"] for line in shown) == 1000
+    assert [line["from"] for line in shown][2] == 500
     assert "500" in run("show", "acme/events")
     assert run("scan", "acme/events", "--from", "14", "--to", "15") == '{"id":14,"name":"n2"}\n'
     for end in ("14", "13"):
@@ -167,7 +167,7 @@ def test_key_arguments_are_parsed_by_the_type_of_their_column(run: Run) -> None:
     run("ingest", "acme/bytes", "bytes.parquet")
     assert run("scan", "acme/bytes", "--from", "80") == '{"k":{"$bytes":"/w=="}}\n'
     shown = [json.loads(line) for line in run("show", "acme/bytes", "--json").splitlines()]
-    assert [one["rows"] for one in shown] == [1, 1]
+    assert [line["rows"] for line in shown] == [1, 1]
 
 
 def test_columns_are_listed_added_and_widened(run: Run) -> None:
@@ -315,6 +315,8 @@ def test_the_leftovers_of_an_unfinished_creation_are_deleted(run: Run, tmp_path:
         table = table_handle(store, "acme", "events")
         table.register(DataFolder((tmp_path / "store-lake/acme/events").as_uri())).enter(is_owner=True)
         store.create("acme", "plan").put("a", 1)
+        store.create("acme", "draft")
+    assert "no data folder shows" in run("delete", "acme/draft", "--yes", code=4)
     assert "whose creation had not finished" in run("delete", "acme/events", "--yes")
     assert not (tmp_path / "store-lake/acme/events").exists()
     run("create", "acme/events", "--key", "id:long")
@@ -361,7 +363,9 @@ def test_maintenance_with_watch_repeats_until_an_interrupt(run: Run, monkeypatch
     assert run("maintain", "acme/events", "--watch", "--every", "0", code=1).count("0 merged") == 2
 
 
-@pytest.mark.parametrize("error", [stratalog.Unavailable("down"), OSError("down")], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "error", [stratalog.Unavailable("down"), OSError("down")], ids=lambda raised: type(raised).__name__
+)
 def test_maintenance_with_watch_continues_after_an_outage(
     error: Exception, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,7 +377,7 @@ def test_maintenance_with_watch_continues_after_an_outage(
 @pytest.mark.parametrize(
     ("error", "code"),
     [(stratalog.NotFound("document not found"), 3), (stratalog.Corrupt("damaged"), 6)],
-    ids=lambda one: type(one).__name__,
+    ids=lambda raised: type(raised).__name__,
 )
 def test_maintenance_with_watch_ends_after_an_error_that_is_no_outage(
     error: Exception, code: int, run: Run, monkeypatch: pytest.MonkeyPatch
@@ -437,9 +441,13 @@ def test_data_files_that_cannot_be_reached_are_no_usage_error(run: Run, monkeypa
         ["delete", "acme/events", "--yes"],
         ["adopt", "acme/events", "--yes"],
         ["create", "acme/other", "--key", "id:long"],
-        ["delete", "acme/other", "--yes"],
     ):
         assert "cannot be reached" in run(*command, code=5)
-    monkeypatch.setattr(DataFolder, "is_vacant", away)
-    for command in (["adopt", "acme/events", "--yes"], ["create", "acme/third", "--key", "id:long"]):
+    for name in ("is_vacant", "read_bytes"):
+        monkeypatch.setattr(DataFolder, name, away)
+    for command in (
+        ["delete", "acme/other", "--yes"],
+        ["adopt", "acme/events", "--yes"],
+        ["create", "acme/third", "--key", "id:long"],
+    ):
         assert "cannot be reached" in run(*command, code=5)

@@ -65,17 +65,17 @@ def values_in(table: Table, data_files: DataFiles, name: str = "value") -> list[
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 def test_each_column_type_survives_its_text_form_and_parquet(kind: pa.DataType, tmp_path: Path) -> None:
-    told = type_of(kind)
-    assert type_of(arrow_type(told)) == told
-    assert column_type(type_text(told)) == told
-    assert arrow_type(told).equals(kind)
+    parsed = type_of(kind)
+    assert type_of(arrow_type(parsed)) == parsed
+    assert column_type(type_text(parsed)) == parsed
+    assert arrow_type(parsed).equals(kind)
     rows = pa.table({"value": pa.nulls(2, kind)})
     pq.write_table(rows, tmp_path / "rows.parquet")
     assert pq.read_table(tmp_path / "rows.parquet").schema == rows.schema
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "expected"),
     [
         (pa.large_string(), "string"),
         (pa.string_view(), "string"),
@@ -91,8 +91,8 @@ def test_each_column_type_survives_its_text_form_and_parquet(kind: pa.DataType, 
         (pa.uuid(), "fixed_size_binary[16]"),
     ],
 )
-def test_types_that_differ_only_in_layout_are_the_same_column_type(kind: pa.DataType, told: Any) -> None:
-    assert type_of(kind) == told
+def test_types_that_differ_only_in_layout_are_the_same_column_type(kind: pa.DataType, expected: Any) -> None:
+    assert type_of(kind) == expected
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,7 @@ def test_types_that_differ_only_in_layout_are_the_same_column_type(kind: pa.Data
         pa.decimal128(10, -2),
         pa.month_day_nano_interval(),
         pa.list_(pa.struct([])),
+        pa.list_(pa.int8(), 0),
     ],
     ids=str,
 )
@@ -115,7 +116,7 @@ def test_a_column_type_that_parquet_cannot_store_is_refused_at_ingest(kind: pa.D
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "both"),
+    ("left", "right", "both"),
     [
         ("int32", "int64", "int64"),
         ("uint32", "int64", "int64"),
@@ -140,9 +141,9 @@ def test_a_column_type_that_parquet_cannot_store_is_refused_at_ingest(kind: pa.D
         (["list", "int8"], ["list", "int8"], ["list", "int8"]),
     ],
 )
-def test_two_types_are_widened_to_a_type_that_holds_both(one: Any, other: Any, both: Any) -> None:
-    assert widened(one, other) == widened(other, one) == both
-    assert holds(both, one) if both else not (holds(one, other) and holds(other, one))
+def test_two_types_are_widened_to_a_type_that_holds_both(left: Any, right: Any, both: Any) -> None:
+    assert widened(left, right) == widened(right, left) == both
+    assert holds(both, left) if both else not (holds(left, right) and holds(right, left))
 
 
 def test_the_first_rows_determine_the_columns_and_different_columns_are_refused(tmp_path: Path) -> None:
@@ -259,9 +260,9 @@ FIELDS = [{"x": [1], "y": "a"}, None, {"x": None, "y": None}, {"x": [2, 3], "y":
     ids=str,
 )
 def test_list_views_become_lists_with_the_same_values(kind: pa.DataType, values: list[Any]) -> None:
-    whole = pa.array(values * 2, kind)
+    source = pa.array(values * 2, kind)
     wanted = pa.schema([("value", arrow_type(type_of(kind)))])
-    for column in (pa.chunked_array([whole]), pa.chunked_array([whole.slice(1), whole.slice(3, 2)]), whole[:0]):
+    for column in (pa.chunked_array([source]), pa.chunked_array([source.slice(1), source.slice(3, 2)]), source[:0]):
         rows = fitted(pa.table({"value": column}), wanted)
         rows.validate(full=True)
         assert rows.column("value").to_pylist() == column.to_pylist()
@@ -348,7 +349,17 @@ def test_the_number_names_and_nesting_of_columns_are_limited() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "text", '["list"]', '["struct",[["a"]]]', "[", "decimal128(39, 0)", "timestamp[h]"]
+    "text",
+    [
+        "",
+        "text",
+        '["list"]',
+        '["struct",[["a"]]]',
+        '["fixed_size_list","int8",0]',
+        "[",
+        "decimal128(39, 0)",
+        "timestamp[h]",
+    ],
 )
 def test_an_invalid_column_type_is_refused(text: str) -> None:
     with pytest.raises(Invalid):

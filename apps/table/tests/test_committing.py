@@ -132,8 +132,8 @@ def test_the_number_of_transactions_per_call_is_limited() -> None:
 def test_a_worker_commits_or_refuses_each_queued_transaction_separately() -> None:
     store = memory_store()
     store.rules = RULES
-    one, other = table_of(store, "one"), table_of(store, "other")
-    queue, background = TableQueue(one), TableQueue(other)
+    first_table, second_table = table_of(store, "one"), table_of(store, "other")
+    queue, background = TableQueue(first_table), TableQueue(second_table)
     first = queue.send([add("a"), add("a"), add("b", "nowhere")])
     second = queue.send([add("c")])
     third = background.send([add("a")])
@@ -143,8 +143,8 @@ def test_a_worker_commits_or_refuses_each_queued_transaction_separately() -> Non
     assert reasons == [None, "File already exists: a", "Partition not found: nowhere"]
     assert queue.wait(second[0], 1).reason is None
     assert background.wait(third[0], 1).reason is None
-    assert one.at().files_by_partition() == {"root": ["a", "c"]}
-    assert other.at().files_by_partition() == {"root": ["a"]}
+    assert first_table.at().files_by_partition() == {"root": ["a", "c"]}
+    assert second_table.at().files_by_partition() == {"root": ["a"]}
 
 
 def test_an_empty_or_too_large_message_is_not_queued() -> None:
@@ -167,7 +167,7 @@ def test_transactions_queued_by_many_senders_share_log_entries() -> None:
     tickets = [queue.send([add(f"file-{number // 2}")])[0] for number, queue in enumerate(queues)]
     Worker(store).run(drain=True)
     done = [queue.wait(ticket, 1) for queue, ticket in zip(queues, tickets, strict=True)]
-    assert [one.reason for one in done] == [
+    assert [outcome.reason for outcome in done] == [
         text for number in range(16) for text in (None, f"File already exists: file-{number}")
     ]
     assert table.version - began < len(queues) / 4
@@ -289,7 +289,7 @@ def test_a_message_to_a_table_that_was_idle_for_weeks_is_acknowledged_although_a
 
 
 @pytest.mark.parametrize(
-    "error", [OutcomeUnknown("simulated"), KeyboardInterrupt()], ids=lambda one: type(one).__name__
+    "error", [OutcomeUnknown("simulated"), KeyboardInterrupt()], ids=lambda raised: type(raised).__name__
 )
 def test_a_sender_continues_with_another_client_after_a_message_in_doubt(error: BaseException) -> None:
     store = memory_store()
@@ -343,7 +343,9 @@ def test_a_worker_without_table_mutators_leaves_transactions_for_another_worker(
 
 
 @pytest.mark.parametrize(
-    "later", [Unavailable("simulated"), QueueFull("simulated"), QuotaExceeded("simulated")], ids=lambda one: one.code
+    "later",
+    [Unavailable("simulated"), QueueFull("simulated"), QuotaExceeded("simulated")],
+    ids=lambda raised: raised.code,
 )
 def test_a_push_in_doubt_stays_in_doubt_though_a_later_attempt_fails(later: StratalogError) -> None:
     store = memory_store()
@@ -395,7 +397,9 @@ def test_a_message_of_a_group_that_was_collected_is_refused() -> None:
         queue.send([add("c")])
 
 
-@pytest.mark.parametrize("later", [Unavailable("simulated"), LimitExceeded("simulated")], ids=lambda one: one.code)
+@pytest.mark.parametrize(
+    "later", [Unavailable("simulated"), LimitExceeded("simulated")], ids=lambda raised: raised.code
+)
 def test_a_batch_in_doubt_stays_in_doubt_though_a_later_attempt_fails(
     later: StratalogError, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,9 +49,9 @@ def numbered(start: int, count: int = ROWS, step: int = 37) -> pa.Table:
 
 def rows_in(table: Table, data_files: DataFiles, *bounds: Any, columns: Sequence[str] = ("row",)) -> list[Any]:
     region = data_files.schema.region(bounds) if bounds else None
-    found: Iterator[pa.Table] = scan(table.at(), data_files, region)
+    batches: Iterator[pa.Table] = scan(table.at(), data_files, region)
     return sorted(
-        row for part in found for row in zip(*(part.column(name).to_pylist() for name in columns), strict=True)
+        row for part in batches for row in zip(*(part.column(name).to_pylist() for name in columns), strict=True)
     )
 
 
@@ -99,10 +99,10 @@ def test_a_scan_of_a_range_on_two_key_columns_returns_only_its_rows(tmp_path: Pa
     for _ in range(6):
         maintain_table(table, data_files, rows_max=5, files_min=2, age_ms=0)
     assert table.at().meta.crossed
-    found = rows_in(table, data_files, (1, 3), ("n2", "n5"), columns=["id", "name", "row"])
-    assert found == sorted(row for row in rows if 1 <= row[0] < 3 and "n2" <= row[1] < "n5")
+    in_range = rows_in(table, data_files, (1, 3), ("n2", "n5"), columns=["id", "name", "row"])
+    assert in_range == sorted(row for row in rows if 1 <= row[0] < 3 and "n2" <= row[1] < "n5")
     assert rows_in(table, data_files) == all_of(70)
-    assert max(one.tally.rows for one in table.at().holdings()) <= 5
+    assert max(holding.tally.rows for holding in table.at().holdings()) <= 5
 
 
 def test_maintenance_changes_files_and_no_row(made: tuple[Table, DataFiles]) -> None:
@@ -111,10 +111,10 @@ def test_maintenance_changes_files_and_no_row(made: tuple[Table, DataFiles]) -> 
         ingest(table, data_files, numbered(batch * ROWS))
         maintain_table(table, data_files, rows_max=700, files_min=2, age_ms=0)
         assert rows_in(table, data_files) == all_of((batch + 1) * ROWS)
-        assert sum(one.tally.rows for one in table.at().holdings()) == (batch + 1) * ROWS
+        assert sum(each.tally.rows for each in table.at().holdings()) == (batch + 1) * ROWS
     assert len(leaves(table)) > 5
     collect_now(table, data_files)
-    assert {one.filename for one in data_files.list()} == {one.filename for one in table.at().files(0).files}
+    assert {each.filename for each in data_files.list()} == {each.filename for each in table.at().files(0).files}
 
 
 def test_a_repeated_batch_of_a_source_is_ingested_once(made: tuple[Table, DataFiles]) -> None:
@@ -299,8 +299,8 @@ def test_data_files_are_readable_as_plain_parquet(made: tuple[Table, DataFiles],
     table, data_files = made
     came = ingest(table, data_files, numbered(0))
     assert came is not None
-    found = pq.read_table(tmp_path / "a lake" / came.filename)
-    assert found.column("id").to_pylist() == sorted(numbered(0).column("id").to_pylist())
+    plain = pq.read_table(tmp_path / "a lake" / came.filename)
+    assert plain.column("id").to_pylist() == sorted(numbered(0).column("id").to_pylist())
 
 
 def test_a_data_file_below_many_missing_folders_is_written(tmp_path: Path) -> None:

@@ -154,9 +154,9 @@ def test_a_file_that_is_not_parquet_is_an_error_with_its_path(table: Table, cont
 
 def test_a_damaged_page_is_an_error_and_a_retry_adds_no_row_twice(table: Table) -> None:
     pq.write_table(numbered(0, 200_000), "cut.parquet", row_group_size=2**16, write_page_checksum=True)
-    whole = Path("cut.parquet").read_bytes()
-    middle = len(whole) // 2
-    Path("cut.parquet").write_bytes(whole[:middle] + b"\xff" * 400 + whole[middle + 400 :])
+    intact = Path("cut.parquet").read_bytes()
+    middle = len(intact) // 2
+    Path("cut.parquet").write_bytes(intact[:middle] + b"\xff" * 400 + intact[middle + 400 :])
     for _ in range(2):
         with pytest.raises(Invalid, match="not Parquet, or it is damaged"):
             bring(table, "cut.parquet", rows=30_000)

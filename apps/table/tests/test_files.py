@@ -73,8 +73,8 @@ def test_references_are_assigned_to_a_job(table: Table) -> None:
     table.add_files([new_file("a"), new_file("b")])
     table.assign_job_ids([assignment("job", "a")])
     view = table.at()
-    assert [one.job for one in view.file_references()] == ["job", None]
-    assert [one.filename for one in view.file_references_without_job()] == ["b"]
+    assert [reference.job for reference in view.file_references()] == ["job", None]
+    assert [reference.filename for reference in view.file_references_without_job()] == ["b"]
     assert view.is_assigned([assignment("job", "a")])
     assert not view.is_assigned([assignment("job", "a", "b")])
 
@@ -209,7 +209,7 @@ def test_a_reference_is_split_between_child_partitions(table: Table) -> None:
 def test_a_reference_may_be_split_over_several_levels(table: Table) -> None:
     table.add_files([new_file("a", rows=30)])
     table.extend_at("root", [10, 20])
-    below = [one.partition for one in table.at().holdings() if one.leaf]
+    below = [holding.partition for holding in table.at().holdings() if holding.leaf]
     pieces = tuple(NewReference(id, 10, complete=False) for id in below)
     table.split_file_references([Split("a", "root", pieces)])
     assert table.at().files_by_partition() == {id: ["a"] for id in sorted(below)}

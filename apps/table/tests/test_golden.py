@@ -61,7 +61,11 @@ def maintained() -> Table:
 
 
 def transactions(document: Document) -> list[list[Any]]:
-    return [[one.name, one.args, one.reason] for version in document.versions() for one in version.mutations]
+    return [
+        [mutation.name, mutation.args, mutation.reason]
+        for version in document.versions()
+        for mutation in version.mutations
+    ]
 
 
 def rows(document: Document) -> dict[str, Any]:
@@ -127,14 +131,20 @@ def test_golden_rows_can_still_be_read() -> None:
         File("e", ("root",)),
     )
     assert [*view.jobs()] == [("merge", "root", 1)]
-    whole = ("0000000000000000", "8000000000000400")
-    assert view.partition("left") == Partition("left", (whole, ("", None)), "root")
+    region = ("0000000000000000", "8000000000000400")
+    assert view.partition("left") == Partition("left", (region, ("", None)), "root")
     assert view.partition("right").children == ("low", "high")
-    assert {one.partition: (one.tally.files, one.tally.rows, one.tally.sure) for one in view.holdings()} == {
+    assert {
+        holding.partition: (holding.tally.files, holding.tally.rows, holding.tally.sure) for holding in view.holdings()
+    } == {
         "high": (0, 0, 0),
         "left": (1, 50, 0),
         "low": (0, 0, 0),
         "right": (1, 51, 0),
         "root": (2, 107, 107),
     }
-    assert {one.partition for one in view.in_range(TWO.region([(5000, 5001), ("a", "b")]))} == {"low", "right", "root"}
+    assert {holding.partition for holding in view.in_range(TWO.region([(5000, 5001), ("a", "b")]))} == {
+        "low",
+        "right",
+        "root",
+    }

@@ -105,7 +105,10 @@ def test_an_interrupt_of_the_leader_at_any_step_loses_no_call_and_repeats_no_com
         with interrupter.active():
             ends = together(committer_of(table), ["leader", "second", "third"])
         committed = [
-            file["filename"] for one in table.document.versions(1) for m in one.mutations for file in m.args["files"]
+            file["filename"]
+            for version in table.document.versions(1)
+            for m in version.mutations
+            for file in m.args["files"]
         ]
         assert len(committed) == len(set(committed)), step
         for name, end in ends.items():

@@ -16,7 +16,7 @@ from stratalog_table.jobs import JobTracker
 
 
 @contextmanager
-def advancing_at_most(entries: int) -> Iterator[None]:
+def advancing_by(entries: int) -> Iterator[None]:
     """Fail if a tracker tries to write more entries. Otherwise a tracker that does not advance would never end."""
     left = iter(range(entries))
     mutate = Document.mutate
@@ -42,7 +42,7 @@ def worked() -> Table:
 
 def test_the_tracker_has_the_status_and_the_refusal_reasons_of_each_job() -> None:
     table = worked()
-    assert {one.job: one.status for one in table.jobs.jobs()} == {
+    assert {job.job: job.status for job in table.jobs.jobs()} == {
         "done": "committed",
         "ingest": "ingested",
         "refused": "failed",
@@ -50,9 +50,9 @@ def test_the_tracker_has_the_status_and_the_refusal_reasons_of_each_job() -> Non
     }
     assert table.jobs.job("done", "root") == Job("done", "root", "committed", 3, 4, 0, 2, 200, ("done.parquet",))
     reason = "Reference to file is not assigned to job refused, in partition root, filename d"
-    found = table.jobs.job("refused", "root")
-    assert found is not None
-    assert (found.reasons, found.waiting) == (((5, reason),), 0)
+    refused = table.jobs.job("refused", "root")
+    assert refused is not None
+    assert (refused.reasons, refused.waiting) == (((5, reason),), 0)
     ingested = table.jobs.job("ingest")
     assert ingested is not None
     assert (ingested.files, ingested.rows, ingested.finished) == (4, 400, 2)
@@ -63,9 +63,9 @@ def test_the_tracker_lists_a_refused_ingest_with_its_reason() -> None:
     table = worked()
     with pytest.raises(TransactionRefused):
         table.add_files([new_file("c")], job="late")
-    found = table.jobs.job("late")
-    assert found is not None
-    assert (found.status, found.reasons) == ("failed", ((6, "File already exists: c"),))
+    refused = table.jobs.job("late")
+    assert refused is not None
+    assert (refused.status, refused.reasons) == ("failed", ((6, "File already exists: c"),))
 
 
 def test_a_read_of_the_tracker_includes_the_requested_version() -> None:
@@ -81,7 +81,7 @@ def test_several_trackers_of_a_table_agree() -> None:
     table = worked()
     others = [JobTracker(table.store, table.document) for _ in range(3)]
     for version in range(1, table.version + 1):
-        assert {one.catch_up(version) for one in others} == {version}
+        assert {tracker.catch_up(version) for tracker in others} == {version}
     assert [*others[0].jobs()] == [*others[2].jobs()]
 
 
@@ -111,24 +111,24 @@ def test_a_rebuild_of_the_tracker_gives_the_same_jobs() -> None:
 
 def test_a_tracker_continues_after_another_process_rebuilds_the_model() -> None:
     table = worked()
-    one, other = (JobTracker(table.store, table.document) for _ in range(2))
-    before = [*one.jobs()]
+    first, second = (JobTracker(table.store, table.document) for _ in range(2))
+    before = [*first.jobs()]
     for _ in range(2):
-        other.rebuild()
-        assert [*one.jobs()] == before
-        one.rebuild()
-        assert other.waiting() == [("waits", "root", 1)]
-        one.rebuild()
-        assert other.rebuild() == table.version
-        assert one.job("done", "root") == before[0]
+        second.rebuild()
+        assert [*first.jobs()] == before
+        first.rebuild()
+        assert second.waiting() == [("waits", "root", 1)]
+        first.rebuild()
+        assert second.rebuild() == table.version
+        assert first.job("done", "root") == before[0]
 
 
 def test_a_clear_ends_the_waiting_jobs_of_a_table() -> None:
     table = worked()
     table.clear_files()
-    found = table.jobs.job("waits", "root")
-    assert found is not None
-    assert (found.status, found.waiting, found.finished) == ("cleared", 0, 6)
+    waiting = table.jobs.job("waits", "root")
+    assert waiting is not None
+    assert (waiting.status, waiting.waiting, waiting.finished) == ("cleared", 0, 6)
     assert table.jobs.waiting() == [] == [*table.at().jobs()]
 
 
@@ -139,7 +139,7 @@ def test_the_tracker_retains_jobs_of_forgotten_versions_until_a_rebuild() -> Non
     table.forget_below(12)
     assert len([*table.jobs.jobs()]) == 4
     table.jobs.rebuild()
-    assert [(one.job, one.status) for one in table.jobs.jobs()] == [("waits", "created")]
+    assert [(job.job, job.status) for job in table.jobs.jobs()] == [("waits", "created")]
     assert table.jobs.waiting() == [*table.at().jobs()]
 
 
@@ -169,9 +169,9 @@ def test_a_tracker_that_missed_forgotten_versions_takes_waiting_jobs_from_the_ta
 def test_a_job_that_gets_more_references_is_not_finished() -> None:
     table = worked()
     table.assign_job_ids([assignment("done", "d")])
-    found = table.jobs.job("done", "root")
-    assert found is not None
-    assert (found.status, found.finished, found.waiting, found.files) == ("created", 0, 1, 3)
+    job = table.jobs.job("done", "root")
+    assert job is not None
+    assert (job.status, job.finished, job.waiting, job.files) == ("created", 0, 1, 3)
 
 
 def test_a_job_may_be_done_in_parts() -> None:
@@ -181,9 +181,9 @@ def test_a_job_may_be_done_in_parts() -> None:
     table.replace_file_references([replacement("job", "a", output="one")])
     assert table.jobs.waiting() == [("job", "root", 1)] == [*table.at().jobs()]
     table.replace_file_references([replacement("job", "b", output="two")])
-    found = table.jobs.job("job", "root")
-    assert found is not None
-    assert (found.status, found.outputs, found.rows) == ("committed", ("one", "two"), 200)
+    job = table.jobs.job("job", "root")
+    assert job is not None
+    assert (job.status, job.outputs, job.rows) == ("committed", ("one", "two"), 200)
 
 
 def test_a_recreated_table_has_no_jobs_of_its_predecessor() -> None:
@@ -192,10 +192,10 @@ def test_a_recreated_table_has_no_jobs_of_its_predecessor() -> None:
     table.store.delete(table.document)
     again = table_of(table.store)
     again.add_files([new_file("a")], job="new")
-    assert [one.job for one in again.jobs.jobs()] == ["new"]
+    assert [job.job for job in again.jobs.jobs()] == ["new"]
     with pytest.raises(NotFound):
         [*table.jobs.jobs()]
-    assert [one.job for one in reopened(again).jobs.jobs()] == ["new"]
+    assert [job.job for job in reopened(again).jobs.jobs()] == ["new"]
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def incarnation_of_tracker(table: Table) -> str:
 def test_a_tracker_of_an_older_program_is_reused_for_its_table(unnamed: Table) -> None:
     tracker = incarnation_of_tracker(unnamed)
     unnamed.add_files([new_file("late")], job="late")
-    names = [one.job for one in JobTracker(unnamed.store, unnamed.document).jobs()]
+    names = [job.job for job in JobTracker(unnamed.store, unnamed.document).jobs()]
     assert names == ["done", "ingest", "late", "refused", "waits"]
     assert incarnation_of_tracker(unnamed) == tracker
 
@@ -226,7 +226,7 @@ def test_a_tracker_of_an_older_program_is_recreated_for_a_recreated_table(unname
     unnamed.store.environment.clock.sleep(1)
     again = table_of(unnamed.store)
     again.add_files([new_file("a")], job="new")
-    assert [one.job for one in again.jobs.jobs()] == ["new"]
+    assert [job.job for job in again.jobs.jobs()] == ["new"]
     assert incarnation_of_tracker(again) != tracker
 
 
@@ -248,7 +248,7 @@ def test_deleting_a_tracker_does_not_delete_the_tracker_of_another_incarnation()
     again.add_files([new_file("a")], job="new")
     again.jobs.catch_up()
     table.jobs.delete()
-    assert [one.job for one in again.jobs.jobs()] == ["new"]
+    assert [job.job for job in again.jobs.jobs()] == ["new"]
     again.jobs.delete()
     assert [listing.id for listing in table.store.list("acme")] == ["events"]
 
@@ -266,7 +266,7 @@ def test_a_refused_transaction_of_a_job_with_an_impossible_name_does_not_stop_th
         with pytest.raises(TransactionRefused, match="File not found"):
             table.replace_file_references([replacement("j" * size, "b")])
     table.add_files([new_file("a")], job="ingest")
-    with advancing_at_most(1):
+    with advancing_by(1):
         assert table.jobs.catch_up() == table.version
     *impossible, ingest = sorted(table.jobs.jobs(), key=lambda job: -len(job.job))
     assert (ingest.job, ingest.status) == ("ingest", "ingested")
@@ -277,7 +277,7 @@ def test_a_tracker_that_cannot_store_the_events_of_a_version_reports_it(monkeypa
     table = table_of(memory_store())
     table.add_files([new_file("a")], job="ingest")
     monkeypatch.setattr("stratalog.documents.run.PATCH_BYTES_MAX", 100)
-    with advancing_at_most(1), pytest.raises(Conflict, match="cannot store the events"):
+    with advancing_by(1), pytest.raises(Conflict, match="cannot store the events"):
         table.jobs.catch_up()
 
 
@@ -287,7 +287,7 @@ def test_the_events_of_large_versions_are_stored_in_several_entries(monkeypatch:
         table.add_files([new_file(f"{part}/{number}") for number in range(100)], job=f"ingest-{part}")
     monkeypatch.setattr("stratalog_table.jobs.EVENTS_BYTES", 1000)
     monkeypatch.setattr("stratalog.protocol.messages.VALUE_BYTES_MAX", 4000)
-    with advancing_at_most(11):
+    with advancing_by(11):
         assert table.jobs.catch_up() == table.version
     assert [job.files for job in table.jobs.jobs()] == [100] * 10
 

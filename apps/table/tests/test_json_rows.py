@@ -15,7 +15,7 @@ import pytest
 from stratalog_table.json_rows import json_rows
 
 
-def told(column: pa.Array) -> list[Any]:
+def values_in(column: pa.Array) -> list[Any]:
     values = [row["value"] for row in json_rows(pa.table({"value": column}))]
     for value in values:
         if not isinstance(value, bytes):
@@ -71,11 +71,11 @@ def told(column: pa.Array) -> list[Any]:
     ],
 )
 def test_each_type_of_value_becomes_the_expected_json(column: pa.Array, values: list[Any]) -> None:
-    assert told(column) == values
+    assert values_in(column) == values
     # A slice of a column, as a filter returns it, gives the same values.
     doubled = pa.concat_arrays([column, column])
-    assert told(doubled.slice(len(column))) == values
-    assert told(doubled.slice(1)) == [*values[1:], *values]
+    assert values_in(doubled.slice(len(column))) == values
+    assert values_in(doubled.slice(1)) == [*values[1:], *values]
 
 
 def test_rows_have_all_columns_in_order() -> None:

@@ -55,26 +55,26 @@ def test_encoded_keys_have_the_order_of_the_keys(kind: str) -> None:
 
 
 @given(st.sampled_from(["float", "double"]), st.floats(allow_nan=False), st.floats(allow_nan=False))
-def test_encoded_floats_have_the_order_of_the_floats(kind: str, one: float, other: float) -> None:
+def test_encoded_floats_have_the_order_of_the_floats(kind: str, left: float, right: float) -> None:
     if kind == "float":
-        one, other = (pa.scalar(value).cast(pa.float32(), safe=False).as_py() for value in (one, other))
-    assert (encode_key(kind, one) < encode_key(kind, other)) == (one < other)
-    assert decode_key(kind, encode_key(kind, one)) == one
+        left, right = (pa.scalar(value).cast(pa.float32(), safe=False).as_py() for value in (left, right))
+    assert (encode_key(kind, left) < encode_key(kind, right)) == (left < right)
+    assert decode_key(kind, encode_key(kind, left)) == left
 
 
 @given(st.datetimes(), st.datetimes())
-def test_encoded_timestamps_have_the_order_of_the_timestamps(one: datetime, other: datetime) -> None:
-    assert (encode_key("timestamp", one) < encode_key("timestamp", other)) == (one < other)
-    assert decode_key("timestamp", encode_key("timestamp", one)) == one
+def test_encoded_timestamps_have_the_order_of_the_timestamps(left: datetime, right: datetime) -> None:
+    assert (encode_key("timestamp", left) < encode_key("timestamp", right)) == (left < right)
+    assert decode_key("timestamp", encode_key("timestamp", left)) == left
 
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_keys_of_each_type_are_unchanged_by_splits_and_merges(tmp_path: Path, kind: str) -> None:
     keys = KEYS[kind]
     table, data_files = made_of(tmp_path, Schema((Column("key", key_kind(kind).name),)))
-    kept = pa.table({"key": pa.array(keys, arrow_key_type(kind)), "row": [*range(len(keys))]})
+    rows = pa.table({"key": pa.array(keys, arrow_key_type(kind)), "row": [*range(len(keys))]})
     for part in range(len(keys)):
-        ingest(table, data_files, kept.slice(part, 1))
+        ingest(table, data_files, rows.slice(part, 1))
     for _ in range(3):
         assert maintain_table(table, data_files, rows_max=2, files_min=2, age_ms=0).faults == ()
     assert [key for (key,) in rows_in(table, data_files, columns=["key"])] == keys
@@ -112,6 +112,8 @@ def test_keys_of_nanoseconds_are_exact(tmp_path: Path) -> None:
         ("timestamp[s]", pa.array([NOON])),
         ("double", pa.array([math.nan])),
         ("float", pa.array([0.1, None])),
+        ("float", pa.array([0.1])),
+        ("float", pa.array([1e300])),
         ("decimal(4,1)", pa.array([Decimal("1.55")])),
         ("decimal(4,1)", pa.array([Decimal("12345.5")])),
     ],

@@ -106,7 +106,7 @@ def test_a_damaged_file_is_set_aside_and_all_undamaged_files_are_merged(
     damage(path)
     first = maintain(table, data_files)
     assert {fault.subject for fault in first.faults} == {chosen}
-    assert [one.filename for one in table.at().damaged()] == [chosen]
+    assert [file.filename for file in table.at().damaged()] == [chosen]
     second = maintain(table, data_files)
     assert second.faults == ()
     assert len(files_of(table)) <= 3
@@ -127,7 +127,7 @@ def test_a_set_aside_file_named_outside_the_folder_does_not_stop_a_retry(made: t
     table.add_files([new_file("../x", partition=leaves(table)[0], rows=1)])
     table.set_aside_files([FileDamage("../x", "x"), FileDamage(chosen, "x")])
     assert retry_damaged(table, data_files) == 1
-    assert [one.filename for one in table.at().damaged()] == ["../x"]
+    assert [file.filename for file in table.at().damaged()] == ["../x"]
 
 
 def test_a_scan_reports_or_skips_a_damaged_file(made: tuple[Table, DataFiles]) -> None:
@@ -156,7 +156,9 @@ def test_a_leaf_with_a_damaged_file_is_split_by_its_readable_files(made: tuple[T
         assert maintain(table, data_files, rows_max=300).faults == ()
     assert len(leaves(table)) == 4
     # The references of the damaged file stay on the partitions that were split.
-    above = [one.filename for one in table.at().file_references() if one.partition not in leaves(table)]
+    above = [
+        reference.filename for reference in table.at().file_references() if reference.partition not in leaves(table)
+    ]
     assert {*above} == {chosen}
     assert sum(holding.tally.rows for holding in table.at().holdings()) == 900
 
@@ -308,7 +310,7 @@ def test_a_worker_that_saw_a_claim_before_its_renewal_cannot_take_over_the_job()
         table.claim_job(job, partition, "second", JobClaim("second", 3))
     with refused("job-not-found", f"Job not found: {job}, in partition {partition}"):
         table.cancel_job(job, partition)
-    assert [one.status for one in table.jobs.jobs()] == ["cancelled"]
+    assert [job.status for job in table.jobs.jobs()] == ["cancelled"]
     assert plan(table, 2) == 1
 
 
@@ -513,7 +515,7 @@ def test_retention_days_and_damage_reasons_are_limited(made: tuple[Table, DataFi
             table.set_retention(days)
     chosen, *_ = files_of(table)
     table.set_aside_files([FileDamage(chosen, "x" * 1000)])
-    assert [len(one.reason) for one in table.at().damaged()] == [DAMAGE_REASON_CHARACTERS_MAX]
+    assert [len(file.reason) for file in table.at().damaged()] == [DAMAGE_REASON_CHARACTERS_MAX]
     with refused("file-not-found", "File not found: none.parquet"):
         table.set_aside_files([FileDamage("none.parquet", "x")])
     table.release_files([chosen])

@@ -116,10 +116,12 @@ def rewritten(files: int, every: int, files_min: int) -> float:
             continue
         while plan(table, files_min):
             for job, partition, _ in list(table.at().jobs()):
-                inputs = [one for one in table.at().on_partition(partition).references if one.job == job]
-                rows = sum(one.rows for one in inputs)
+                inputs = [
+                    reference for reference in table.at().on_partition(partition).references if reference.job == job
+                ]
+                rows = sum(reference.rows for reference in inputs)
                 output = Output(f"{job}.parquet", rows)
-                names = tuple(one.filename for one in inputs)
+                names = tuple(reference.filename for reference in inputs)
                 table.replace_file_references([ReplaceFileReferences(job, partition, names, output)])
                 written += rows
     assert len(table.at().on_partition("root").references) < 8 * files_min
@@ -135,7 +137,9 @@ def test_files_of_similar_size_are_merged_without_a_much_larger_file() -> None:
     table = table_of(memory_store())
     table.add_files([new_file("large.parquet", rows=10**6), *(new_file(f"{n}.parquet", rows=100) for n in range(8))])
     assert plan(table, 8) == 1
-    assert {one.filename for one in table.at().on_partition("root").references if one.job is None} == {"large.parquet"}
+    assert {
+        reference.filename for reference in table.at().on_partition("root").references if reference.job is None
+    } == {"large.parquet"}
     assert [size_tier(rows) for rows in (0, 7, 8, 63, 64, 511, 512)] == [0, 0, 1, 1, 2, 2, 3]
 
 

@@ -236,9 +236,9 @@ def test_the_owner_collects_files_that_a_fork_no_longer_references(table: Table,
     maintain(fork)
     maintain(table)
     tracked = {file.filename for each in (table, fork) for file in each.at().files(0).files}
-    found = {path.relative_to(tmp_path / "lake").as_posix() for path in data_in(tmp_path / "lake")}
-    assert found == tracked
-    assert len(found) == 2
+    present = {path.relative_to(tmp_path / "lake").as_posix() for path in data_in(tmp_path / "lake")}
+    assert present == tracked
+    assert len(present) == 2
 
 
 def test_maintenance_of_a_copy_in_the_same_store_or_of_its_source_preserves_the_rows_of_both(table: Table) -> None:
@@ -283,14 +283,14 @@ def test_a_copied_store_can_read_data_files_but_not_change_them(table: Table, tm
     assert rows_of(table) == all_of(3 * ROWS)
 
 
-@pytest.mark.parametrize("place", ["{0}/lake", "{0}/store/lake", "{0}/store-lake/acme/events"])
+@pytest.mark.parametrize("location", ["{0}/lake", "{0}/store/lake", "{0}/store-lake/acme/events"])
 @pytest.mark.parametrize("move", [os.rename, shutil.copytree])
 def test_data_files_in_or_next_to_the_store_can_be_moved_and_copied_with_the_store(
-    tmp_path: Path, place: str, move: object
+    tmp_path: Path, location: str, move: object
 ) -> None:
     project = tmp_path / "project"
     with stratalog.open(project / "store") as store:
-        fill(create_table(store, "acme", "events", LONG, data=Path(place.format(project)).as_uri()), 2)
+        fill(create_table(store, "acme", "events", LONG, data=Path(location.format(project)).as_uri()), 2)
     move(project, tmp_path / "other")  # type: ignore[operator]
     with stratalog.open(tmp_path / "other/store") as store:
         table = open_table(store, "acme", "events")

@@ -31,7 +31,7 @@ def kinds(kind: Any) -> Schema:
 def test_a_table_is_split_at_points_of_each_type(store: Any, kind: Any, points: list[Any]) -> None:
     table = table_of(store, f"typed-{kind}-{id(store)}", kinds(kind), points)
     view = table.at()
-    regions = [one.region[0] for one in view.holdings()]
+    regions = [holding.region[0] for holding in view.holdings()]
     assert [table.schema.keys_of(region, 0)[1] for region in regions] == [*points, None]
     assert len([*view.leaf_partitions()]) == 4
     assert len([*view.partitions()]) == 7
@@ -149,15 +149,15 @@ def test_children_of_a_split_must_be_new_leaves_of_their_parent(table: Table) ->
     table.initialise([0])
     left, right = children_of(table)
     stored = table.at().partition(left)
-    parent, one, other = split(stored, "4" + "0" * 15, 0, right, "new")
+    parent, low, high = split(stored, "4" + "0" * 15, 0, right, "new")
     with refused("partitions", f"Attempted to add a partition which already exists: {right}"):
-        table.split_partition(parent, [one, other])
-    parent, one, other = split(stored, "4" + "0" * 15, 0, "one", "other")
+        table.split_partition(parent, [low, high])
+    parent, low, high = split(stored, "4" + "0" * 15, 0, "one", "other")
     with refused("partitions", "Child partition has another parent: other"):
-        table.split_partition(parent, [one, leaf("other", *other.region[0], "root")])
-    grown = Partition("one", one.region, left, ("x", "y"), 0)
+        table.split_partition(parent, [low, leaf("other", *high.region[0], "root")])
+    grown = Partition("one", low.region, left, ("x", "y"), 0)
     with refused("partitions", "Child partition should be a leaf partition: one"):
-        table.split_partition(parent, [grown, other])
+        table.split_partition(parent, [grown, high])
 
 
 def test_a_leaf_becomes_a_subtree_in_one_version(table: Table) -> None:
@@ -165,7 +165,7 @@ def test_a_leaf_becomes_a_subtree_in_one_version(table: Table) -> None:
     assert table.extend_at("root", range(1, 100)) == before + 1
     view = table.at()
     assert len([*view.leaf_partitions()]) == 100
-    assert [table.schema.keys_of(one.region[0], 0)[1] for one in view.holdings()] == [*range(1, 100), None]
+    assert [table.schema.keys_of(holding.region[0], 0)[1] for holding in view.holdings()] == [*range(1, 100), None]
 
 
 def test_only_existing_leaves_can_be_extended(table: Table) -> None:
@@ -283,10 +283,10 @@ def test_a_partition_is_split_on_any_of_several_columns(store: Any) -> None:
     left, right = children_of(table)
     table.split_at(left, "m", dimension=1)
     low, high = children_of(table, left)
-    found = table.at().in_range(table.schema.region([(0, 5), ("x", None)]))
-    assert [one.partition for one in found] == [high]
-    found = table.at().in_range(table.schema.region([(0, 50)]))
-    assert {one.partition for one in found} == {low, high, right}
+    holdings = table.at().in_range(table.schema.region([(0, 5), ("x", None)]))
+    assert [holding.partition for holding in holdings] == [high]
+    holdings = table.at().in_range(table.schema.region([(0, 50)]))
+    assert {holding.partition for holding in holdings} == {low, high, right}
 
 
 def test_a_table_cannot_be_created_twice(store: Any) -> None:
@@ -305,7 +305,7 @@ def test_an_unfinished_creation_is_resumed(store: Any) -> None:
     name = f"half-{id(store)}"
     store.create("acme", name)
     table = create_table(store, "acme", name, LONG, [1])
-    assert [table.schema.keys_of(one.region[0], 0) for one in table.at().holdings()] == [(None, 1), (1, None)]
+    assert [table.schema.keys_of(holding.region[0], 0) for holding in table.at().holdings()] == [(None, 1), (1, None)]
 
 
 @pytest.mark.parametrize("points", [[2, 1], [1, 1], [2**63], ["a"], [-(2**63)]])

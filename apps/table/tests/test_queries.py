@@ -36,18 +36,20 @@ def brute(table: Table, region: Region) -> set[str]:
     """Return the partitions that a query of a region must return. This function checks all partitions."""
     view = table.at()
     held = {holding.partition for holding in view.holdings()}
-    return {one.id for one in view.partitions() if one.id in held and overlaps(one.region, region)}
+    return {
+        partition.id for partition in view.partitions() if partition.id in held and overlaps(partition.region, region)
+    }
 
 
-def found(table: Table, region: Region) -> set[str]:
-    return {one.partition for one in table.at().in_range(region)}
+def partitions_in(table: Table, region: Region) -> set[str]:
+    return {holding.partition for holding in table.at().in_range(region)}
 
 
 def test_the_number_of_listed_unreferenced_files_is_limited() -> None:
     table = table_of(memory_store())
     table.add_files([NewFile("a"), NewFile("b"), new_file("c")])
     view = table.at()
-    assert [one.filename for one in view.files(1).files] == ["a", "c"]
+    assert [file.filename for file in view.files(1).files] == ["a", "c"]
     assert (view.files(1).more, view.files(2).more) == (True, False)
     assert view.files(0).files == (File("c", ("root",)),)
 
@@ -57,7 +59,7 @@ def test_files_by_partition_omits_partitions_without_files() -> None:
     first, second, third = leaves(table)
     table.add_files([new_file("b", partition=first), new_file("a", partition=first), new_file("c", partition=third)])
     assert table.at().files_by_partition() == {first: ["a", "b"], third: ["c"]}
-    assert second in {one.partition for one in table.at().holdings()}
+    assert second in {holding.partition for holding in table.at().holdings()}
 
 
 def test_a_view_does_not_change_with_later_transactions() -> None:
@@ -79,8 +81,8 @@ def test_a_range_query_returns_leaves_in_order_and_inner_partitions_with_files()
     order = leaves(table)
     table.add_files([new_file("leaf", partition=order[1])])
     held = table.at().in_range(LONG.region([(10, 21)]))
-    assert [one.partition for one in held] == [order[1], order[2], "root"]
-    assert [[one.filename for one in each.references] for each in held] == [["leaf"], [], ["top"]]
+    assert [item.partition for item in held] == [order[1], order[2], "root"]
+    assert [[item.filename for item in each.references] for each in held] == [["leaf"], [], ["top"]]
 
 
 @pytest.mark.parametrize("scanned", [0, 1000])
@@ -100,7 +102,7 @@ def test_a_range_query_is_correct_with_and_without_a_scan_of_inner_partitions(
     for _ in range(40):
         low = chance.randrange(-1100, 1100)
         region = LONG.region([(low, low + chance.choice([1, 30, 500]))])
-        assert found(table, region) == brute(table, region)
+        assert partitions_in(table, region) == brute(table, region)
 
 
 @settings(max_examples=30, deadline=None)
@@ -108,7 +110,7 @@ def test_a_range_query_is_correct_with_and_without_a_scan_of_inner_partitions(
 def test_a_range_query_is_correct_on_a_tree_split_on_several_columns(data: st.DataObject) -> None:
     table = table_of(memory_store(), schema=TWO)
     for n in range(data.draw(st.integers(1, 8))):
-        order = sorted(one.id for one in table.at().leaf_partitions())
+        order = sorted(leaf.id for leaf in table.at().leaf_partitions())
         leaf = table.at().partition(data.draw(st.sampled_from(order)))
         table.add_files([new_file(str(n), partition=leaf.id)])
         dimension = data.draw(st.integers(0, 1))
@@ -118,7 +120,7 @@ def test_a_range_query_is_correct_on_a_tree_split_on_several_columns(data: st.Da
             table.split_at(leaf.id, point, dimension)
     low = data.draw(st.integers(-60, 60))
     region = TWO.region([(low, low + 10), (None, data.draw(st.text("abc", min_size=1)))])
-    assert found(table, region) == brute(table, region)
+    assert partitions_in(table, region) == brute(table, region)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -129,7 +131,7 @@ def test_a_range_query_is_correct_for_split_points_with_a_common_prefix(seed: in
     for low in ["", "x" * 31, "x" * 32, "x" * 40 + "c", "x" * 40 + "cc", "z"]:
         for high in [low + "a", low + "zz", None]:
             region = table.schema.region([(low, high)])
-            assert found(table, region) == brute(table, region)
+            assert partitions_in(table, region) == brute(table, region)
 
 
 def test_a_range_query_returns_the_references_of_leaves_whose_ids_begin_alike() -> None:
@@ -146,7 +148,7 @@ def test_a_range_query_returns_the_references_of_leaves_whose_ids_begin_alike() 
     )
     table.add_files([new_file(f"{id}.parquet", partition=id) for id in ("p", "p-1", "right")])
     held = table.at().in_range(table.schema.region([("", None)]))
-    assert {one.partition: [each.filename for each in one.references] for one in held} == {
+    assert {holding.partition: [each.filename for each in holding.references] for holding in held} == {
         "p": ["p.parquet"],
         "p-1": ["p-1.parquet"],
         "right": ["right.parquet"],
@@ -171,10 +173,10 @@ def test_leaves_whose_bounds_begin_alike_are_read_one_after_another(monkeypatch:
 @given(st.data())
 def test_encoded_keys_have_the_order_of_the_keys(data: st.DataObject) -> None:
     kind, values = data.draw(st.sampled_from(KEYS))
-    one, other = data.draw(values), data.draw(values)
-    assert (encode_key(kind, one) < encode_key(kind, other)) == (one < other)
-    assert decode_key(kind, encode_key(kind, one)) == one
-    assert minimum_key(kind) <= encode_key(kind, one)
+    left, right = data.draw(values), data.draw(values)
+    assert (encode_key(kind, left) < encode_key(kind, right)) == (left < right)
+    assert decode_key(kind, encode_key(kind, left)) == left
+    assert minimum_key(kind) <= encode_key(kind, left)
 
 
 KEYS: Sequence[Any] = [

@@ -40,7 +40,7 @@ def test_a_table_in_an_object_store_is_ingested_maintained_and_scanned(
         maintain_table(table, data_files, rows_max=700, files_min=2, age_ms=60_000)
     assert rows_in(table, data_files) == all_of(2400)
     collect_now(table, data_files)
-    assert {one.filename for one in data_files.list()} == {one.filename for one in table.at().files(0).files}
+    assert {file.filename for file in data_files.list()} == {file.filename for file in table.at().files(0).files}
     assert rows_in(table, data_files, (5, 6)) == [(number,) for number in range(2400) if number * 37 % 1009 == 5]
 
 

@@ -50,7 +50,7 @@ class Later:
 
 def snapshots(table: Table) -> list[int]:
     log = table.document.log
-    return [one.version for one in list_snapshots(log.environment.index, log.record.prefix)]
+    return [snapshot.version for snapshot in list_snapshots(log.environment.index, log.record.prefix)]
 
 
 def load(table: Table, first: int, commits: int) -> None:

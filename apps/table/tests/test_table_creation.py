@@ -19,7 +19,7 @@ from stratalog_table.locations import store_location
 from stratalog_table.table import table_handle
 from stratalog_table.table_creation import delete_unfinished, is_unfinished
 
-ONE_KEY = {"keys": [{"name": "id", "type": "long"}]}
+SINGLE_KEY = {"keys": [{"name": "id", "type": "long"}]}
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def left_by_an_earlier_version(store: Store, folder: Path) -> Table:
     table = table_handle(store, "acme", "events")
     table.register(DataFolder(folder.as_uri())).enter(is_owner=True)
     location = store_location(store, folder.as_uri())
-    wanted = {"schema": ONE_KEY, "partitions": [], "data": location, "retention_days": 36_501}
+    wanted = {"schema": SINGLE_KEY, "partitions": [], "data": location, "retention_days": 36_501}
     assert table.document.mutate("create_table", wanted).reason
     return table
 
@@ -107,16 +107,26 @@ def test_the_leftovers_of_a_rejected_creation_can_be_deleted_or_resumed(store: S
         create_table(store, "acme", "events", LONG, data=folder.as_uri())
 
 
-@pytest.mark.parametrize(("owner", "step"), [(FolderRegister, "enter"), (Table, "commit")])
 def test_the_leftovers_of_a_killed_creation_can_be_deleted_or_resumed(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, step: str
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "lake"
-    table = killed(store, folder, monkeypatch, owner, step)
+    table = killed(store, folder, monkeypatch, Table, "commit")
     delete_unfinished(table, [folder.as_uri()])
     assert [*store.list("acme")] == []
     assert not folder.exists()
-    killed(store, folder, monkeypatch, owner, step)
+    killed(store, folder, monkeypatch, Table, "commit")
+    create_table(store, "acme", "events", LONG, data=folder.as_uri())
+
+
+def test_an_empty_document_without_an_entry_is_resumed_and_not_deleted(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "lake"
+    table = killed(store, folder, monkeypatch, FolderRegister, "enter")
+    with pytest.raises(Conflict, match="no data folder shows"):
+        delete_unfinished(table, [folder.as_uri()])
+    assert [listing.id for listing in store.list("acme")] == ["events"]
     create_table(store, "acme", "events", LONG, data=folder.as_uri())
 
 
@@ -144,7 +154,9 @@ def test_foreign_files_in_the_folder_are_not_deleted_as_leftovers(store: Store, 
     store.create("acme", "events")
     with pytest.raises(DataFolderTaken):
         create_table(store, "acme", "events", LONG, data=(tmp_path / "lake").as_uri())
-    delete_unfinished(table_handle(store, "acme", "events"), [(tmp_path / "lake").as_uri()])
+    table = table_handle(store, "acme", "events")
+    table.register(DataFolder((tmp_path / "lake").as_uri())).enter()
+    delete_unfinished(table, [(tmp_path / "lake").as_uri()])
     assert files_in(tmp_path / "lake") == ["thesis.txt"]
 
 
@@ -160,13 +172,13 @@ def put_and_delete(document: Any) -> None:
 def create(document: Any) -> None:
     document.rules = RULES
     partitions = [{"id": "root", "region": [["0000000000000000", None]]}]
-    assert document.mutate("create_table", {"schema": ONE_KEY, "partitions": partitions}).reason is None
+    assert document.mutate("create_table", {"schema": SINGLE_KEY, "partitions": partitions}).reason is None
 
 
 def rejected_among_others(document: Any) -> None:
     put(document)
     document.rules = RULES
-    assert document.mutate("create_table", {"schema": ONE_KEY, "partitions": []}).reason
+    assert document.mutate("create_table", {"schema": SINGLE_KEY, "partitions": []}).reason
 
 
 @pytest.mark.parametrize("fill", [put, put_and_delete, create, rejected_among_others])

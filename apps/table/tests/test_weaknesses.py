@@ -61,7 +61,7 @@ def test_3_a_failure_in_a_shared_commit_is_reported_for_the_job_that_failed() ->
         table.replace_file_references([replacement("good", "a"), replacement("bad", "b")])
     (failure,) = caught.value.failures
     assert (failure.request, failure.kind) == (1, "file-reference-not-assigned-to-job")
-    assert [one.filename for one in table.at().file_references()] == ["b", "good.parquet"]
+    assert [reference.filename for reference in table.at().file_references()] == ["b", "good.parquet"]
     assert caught.value.version == table.version
 
 
@@ -97,11 +97,11 @@ def test_5_the_tracker_agrees_with_the_state_after_two_replacements_of_the_same_
     table.assign_job_ids([assignment("job", "a")])
     with refused("file-reference-not-found", "File reference not found in partition root, filename a"):
         table.replace_file_references([replacement("job", "a"), replacement("job", "a", output="other")])
-    found = table.jobs.job("job", "root")
-    assert found is not None
-    assert (found.status, found.outputs, found.waiting) == ("committed", ("job.parquet",), 0)
-    assert found.reasons == ((4, "File reference not found in partition root, filename a"),)
-    assert [one.filename for one in table.at().file_references()] == ["job.parquet"]
+    job = table.jobs.job("job", "root")
+    assert job is not None
+    assert (job.status, job.outputs, job.waiting) == ("committed", ("job.parquet",), 0)
+    assert job.reasons == ((4, "File reference not found in partition root, filename a"),)
+    assert [reference.filename for reference in table.at().file_references()] == ["job.parquet"]
 
 
 def test_6_a_file_for_a_missing_partition_and_an_invalid_tree_are_refused() -> None:
@@ -158,7 +158,7 @@ def test_9_a_view_has_files_and_partitions_of_the_same_version() -> None:
 
 def test_10_a_new_process_commits_without_loading_the_table() -> None:
     table = table_of(memory_store(), points=range(1, 3000))
-    at = [one.partition for one in table.at().holdings() if one.leaf]
+    at = [holding.partition for holding in table.at().holdings() if holding.leaf]
     table.add_files([new_file(f"{n}", partition=id) for n, id in enumerate(at)])
     table.snapshot()
     other = reopened(table)

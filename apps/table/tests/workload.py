@@ -115,7 +115,7 @@ class Workload:
         done = self._does(
             lambda table: table.add_files(new, job=job), lambda version: self.model.add(version, new, job)
         )
-        self.rows += sum(one.rows for file in new for one in file.references) if done else 0
+        self.rows += sum(reference.rows for file in new for reference in file.references) if done else 0
 
     def assign(self) -> None:
         requests = [self._assignment() for _ in range(self.random.choice([1, 1, 2]))]
@@ -128,32 +128,32 @@ class Workload:
         table = self._table()
         try:
             table.replace_file_references(jobs)
-            told: list[str | None] = [None] * len(jobs)
+            reasons: list[str | None] = [None] * len(jobs)
         except TransactionRefused as exc:
-            failed = {one.request: one.reason for one in exc.failures}
-            told = [failed.get(position) for position in range(len(jobs))]
-        for job, reason in zip(jobs, told, strict=True):
+            failed = {item.request: item.reason for item in exc.failures}
+            reasons = [failed.get(position) for position in range(len(jobs))]
+        for job, reason in zip(jobs, reasons, strict=True):
             self.shelf.write(job.output.filename)
             self._same(self.model.replace(table.version, job), reason)
         # An output may have fewer rows than its inputs, so the count comes from the model.
-        self.rows += sum(one.rows for one in self.model.references()) - sum(one.rows for one in before)
+        self.rows += sum(item.rows for item in self.model.references()) - sum(item.rows for item in before)
 
     def split_references(self) -> None:
         """Split references. No row is lost. Only an approximate count may change."""
         if not self._on_inner() and self.random.random() < 0.9:
             return self.split_partition()
         requests = [self._split() for _ in range(self.random.choice([1, 1, 2]))]
-        held = [self.model.files.get(one.filename, {}).get(one.partition) for one in requests]
+        held = [self.model.files.get(request.filename, {}).get(request.partition) for request in requests]
         done = self._does(
             lambda table: table.split_file_references(requests), lambda version: self.model.split(version, requests)
         )
-        for one, before in zip(requests, held, strict=True):
+        for request, before in zip(requests, held, strict=True):
             if done and before is not None and before.approximate:
-                self.rows += sum(piece.rows for piece in one.references) - before.rows
+                self.rows += sum(piece.rows for piece in request.references) - before.rows
         return None
 
     def split_partition(self) -> None:
-        full = [one.id for one in self.model.leaves() if self.model.on(one.id)] or ["root"]
+        full = [leaf.id for leaf in self.model.leaves() if self.model.on(leaf.id)] or ["root"]
         id = self._any_partition() if self.random.random() < 0.3 else self.random.choice(full)
         if len(self.model.tree) > PARTITIONS_MAX:
             return
@@ -177,7 +177,7 @@ class Workload:
         if not points or len(self.model.tree) > PARTITIONS_MAX:
             return
         top, *below = extended(self.schema, stored, points, lambda: self._new_name("p"))
-        _same("partitions", len(points) + 1, sum(one.is_leaf for one in below))
+        _same("partitions", len(points) + 1, sum(partition.is_leaf for partition in below))
         if self.random.random() < 0.15:
             below = below[1:]
         self._does(
@@ -187,14 +187,14 @@ class Workload:
     def initialise(self) -> None:
         points = sorted(self.random.sample(range(-40, 40), self.random.randrange(3)))
         tree = from_split_points(self.schema, points, lambda: self._new_name("p"))
-        _same("partitions", len(points) + 1, sum(one.is_leaf for one in tree))
+        _same("partitions", len(points) + 1, sum(each.is_leaf for each in tree))
         again = self.random.random() < 0.3
         name = "reinitialise" if again else "initialise_partitions"
         request = Request(name, msgspec.to_builtins({"partitions": tree}))
         if self._does(
             lambda table: table._each([request]), lambda version: self.model.initialise(version, tree, again=again)
         ):
-            self.rows = sum(one.rows for one in self.model.references())
+            self.rows = sum(each.rows for each in self.model.references())
 
     def delete(self) -> None:
         lost = sorted(self.model.lost)
@@ -221,7 +221,7 @@ class Workload:
         """Collect garbage. The table must delete exactly the files that are old and unreferenced."""
         age_ms = self.random.randrange(10) * SECOND_MS
         before, table = self.clock.wall_ms() - age_ms, self._table()
-        listed = {one.filename for one in self.shelf.own_files(table.at()) if one.modified_ms < before}
+        listed = {file.filename for file in self.shelf.own_files(table.at()) if file.modified_ms < before}
         unknown = listed - self.model.files.keys() if table.cleared_ms() < before else set()
         old = {name for name, version in self.model.lost.items() if self._time_of(version, before) < before}
         collect_as(table, self.shelf, self.shelf.delete, age_ms)  # type: ignore[arg-type]
@@ -247,7 +247,7 @@ class Workload:
         """Compare the results of all queries with the model."""
         view, references = self._table().at(), self.model.references()
         _same("references", references, view.file_references())
-        _same("rows", self.rows, sum(one.rows for one in references))
+        _same("rows", self.rows, sum(reference.rows for reference in references))
         self._check_files(view)
         self._check_partitions(view)
         self._check_ranges(view)
@@ -259,25 +259,25 @@ class Workload:
         self._check_leftovers(view)
 
     def _check_files(self, view: TableView) -> None:
-        found = {one.filename: one.partitions for one in view.files(10**6).files}
-        _same("files", {name: tuple(sorted(places)) for name, places in self.model.files.items()}, found)
+        listed_files = {file.filename: file.partitions for file in view.files(10**6).files}
+        _same("files", {name: tuple(sorted(partitions)) for name, partitions in self.model.files.items()}, listed_files)
         for version in (view.version, self.random.randrange(view.version + 1)):
             lost = sorted(name for name, since in self.model.lost.items() if since <= version)
             _same("unreferenced", lost, [*view.unreferenced(version)])
         count = self.random.randrange(3)
         listed = view.files(count)
         _same("unreferenced", len(self.model.lost) > count, listed.more)
-        _same("unreferenced", min(count, len(self.model.lost)), sum(not one.partitions for one in listed.files))
+        _same("unreferenced", min(count, len(self.model.lost)), sum(not file.partitions for file in listed.files))
 
     def _check_partitions(self, view: TableView) -> None:
-        found = [*view.partitions()]
-        _same("partitions", [self.model.tree[id] for id in sorted(self.model.tree)], found)
-        if not sound(self.schema, found):
-            raise Violation("partitions", "the partitions are not one tree", found=found)
+        partitions = [*view.partitions()]
+        _same("partitions", [self.model.tree[id] for id in sorted(self.model.tree)], partitions)
+        if not sound(self.schema, partitions):
+            raise Violation("partitions", "the partitions are not one tree", partitions=partitions)
         keys = [encode_key(column.type, self._key(column.type)) for column in self.schema.keys]
         _same("partitions", 1, len(self.model.leaves_with(keys)), keys=keys)
-        holding = {one.id for one in found if one.is_leaf or self.model.on(one.id)}
-        tallies = {one.partition: (one.region, one.leaf, one.tally) for one in view.holdings()}
+        holding = {each.id for each in partitions if each.is_leaf or self.model.on(each.id)}
+        tallies = {each.partition: (each.region, each.leaf, each.tally) for each in view.holdings()}
         tree = self.model.tree
         expected = {id: (tree[id].region, tree[id].is_leaf, _tally(self.model.on(id))) for id in holding}
         _same("tallies", expected, tallies)
@@ -287,30 +287,40 @@ class Workload:
         region = self.schema.region([(low, low + self.random.choice([1, 20, 100]))])
         wanted = {
             id: self.model.on(id)
-            for id, one in self.model.tree.items()
-            if overlaps(one.region, region) and (one.is_leaf or self.model.on(id))
+            for id, each in self.model.tree.items()
+            if overlaps(each.region, region) and (each.is_leaf or self.model.on(id))
         }
         held = view.in_range(region)
-        _same("ranges", wanted, {one.partition: [*one.references] for one in held}, low=low)
+        _same("ranges", wanted, {each.partition: [*each.references] for each in held}, low=low)
         _same("ranges", len(wanted), len(held), low=low)
 
     def _check_shelf(self) -> None:
         """Check that the data of every referenced file exists."""
-        missing = {one.filename for one in self.model.references()} - self.shelf.written.keys()
+        missing = {each.filename for each in self.model.references()} - self.shelf.written.keys()
         if missing:
             raise Violation("lost", "the data of a referenced file was collected", missing=sorted(missing))
 
     def _check_assigned(self, view: TableView) -> None:
-        given = [one for one in self.model.references() if one.job is not None]
-        for one in given[:2]:
-            _same("jobs", True, view.is_assigned([Assignment(one.job or "", one.partition, (one.filename,))]))
-        free = [(one.filename, one.partition) for one in self.model.references() if one.job is None]
-        _same("jobs", free, [(one.filename, one.partition) for one in view.file_references_without_job()])
+        given = [reference for reference in self.model.references() if reference.job is not None]
+        for reference in given[:2]:
+            _same(
+                "jobs",
+                True,
+                view.is_assigned([Assignment(reference.job or "", reference.partition, (reference.filename,))]),
+            )
+        free = [
+            (reference.filename, reference.partition) for reference in self.model.references() if reference.job is None
+        ]
+        _same(
+            "jobs",
+            free,
+            [(reference.filename, reference.partition) for reference in view.file_references_without_job()],
+        )
 
     def _check_tracker(self, view: TableView) -> None:
         tracker = JobTracker(self.handles[0].store, self.handles[0].document)
-        found = {(one.job, one.partition): one for one in tracker.jobs(version_min=view.version)}
-        _same("tracker", self.model.jobs, found)
+        jobs = {(job.job, job.partition): job for job in tracker.jobs(version_min=view.version)}
+        _same("tracker", self.model.jobs, jobs)
         waiting = {(job, id): count for job, id, count in tracker.waiting(version_min=view.version)}
         _same("tracker", self.model.waiting(), waiting)
 
@@ -334,16 +344,18 @@ class Workload:
         named = {f"{name}{number}" for name, number in numbers.items()} | {"collected"}
         rows = [key for key, _ in self.handles[0].document.at().scan()]
         _same("leftovers", sorted(self._expected(view)), sorted(row for row in rows if row.split("/")[0] in named))
-        inner = sum(1 for one in self.model.tree.values() if not one.is_leaf and self.model.on(one.id))
+        inner = sum(
+            1 for partition in self.model.tree.values() if not partition.is_leaf and self.model.on(partition.id)
+        )
         _same("tallies", inner or None, self.handles[0].document.get("inner"))
 
     def _expected(self, view: TableView) -> set[str]:
         layout, model = view.meta.layout, self.model
-        places = {id: position_of(id, one.region) for id, one in model.tree.items()}
+        positions = {id: position_of(id, each.region) for id, each in model.tree.items()}
         keys = {layout.partition(id) for id in model.tree} | {layout.unreferenced(name) for name in model.lost}
-        keys |= {layout.leaf(places[one.id]) for one in model.leaves()}
-        keys |= {layout.inner(places[id]) for id, one in model.tree.items() if not one.is_leaf and model.on(id)}
-        keys |= {layout.reference(places[one.partition], one.filename) for one in model.references()}
+        keys |= {layout.leaf(positions[each.id]) for each in model.leaves()}
+        keys |= {layout.inner(positions[id]) for id, each in model.tree.items() if not each.is_leaf and model.on(id)}
+        keys |= {layout.reference(positions[each.partition], each.filename) for each in model.references()}
         keys |= {layout.file(name) for name in model.files} | {layout.job(*job) for job in model.waiting()}
         keys |= {f"collected/{name}" for name in model.collected}
         rows = {name: self.handles[0].document.get(layout.file(name)) for name in model.files}
@@ -358,21 +370,21 @@ class Workload:
 
     def _does(self, act: Callable[[Table], object], expect: Callable[[int], str | None]) -> bool:
         """Run a transaction, check that its outcome is the model's, and return whether it was committed."""
-        table, told = self._table(), None
+        table, reason = self._table(), None
         try:
             act(table)
         except TransactionRefused as exc:
-            told = exc.failures[0].reason
+            reason = exc.failures[0].reason
         expected = expect(table.version)
-        self._same(expected, told)
+        self._same(expected, reason)
         return expected is None
 
-    def _same(self, expected: str | None, told: str | None) -> None:
-        if FAULT.match(told or ""):
-            raise RuntimeError(told)
-        begins = expected is not None and expected.endswith(":") and (told or "").startswith(expected)
+    def _same(self, expected: str | None, actual: str | None) -> None:
+        if FAULT.match(actual or ""):
+            raise RuntimeError(actual)
+        begins = expected is not None and expected.endswith(":") and (actual or "").startswith(expected)
         if not begins:
-            _same("verdict", expected, told)
+            _same("verdict", expected, actual)
 
     def _no(self, reason: str | None) -> None:
         if reason is not None:
@@ -396,51 +408,59 @@ class Workload:
 
     def _new_file(self) -> NewFile:
         name = self._new_name("g") if self.random.random() < 0.75 else self.random.choice([*FILES, *self._some_files()])
-        leaves, ids = [one.id for one in self.model.leaves()], sorted(self.model.tree)
+        leaves, ids = [leaf.id for leaf in self.model.leaves()], sorted(self.model.tree)
         among = leaves if self.random.random() < 0.6 else [*ids, *(["nowhere"] if self.random.random() < 0.2 else [])]
         chosen = self.random.sample(among, min(len(among), self.random.choice([0, 1, 1, 2, 3])))
         if chosen and self.random.random() < 0.03:
             chosen += chosen[:1]
-        whole = len(chosen) == 1
+        is_complete = len(chosen) == 1
         sure = self.random.random() < 0.8
-        return NewFile(name, tuple(NewReference(id, self.random.randrange(102), not sure, whole) for id in chosen))
+        return NewFile(
+            name, tuple(NewReference(id, self.random.randrange(102), not sure, is_complete) for id in chosen)
+        )
 
     def _reference(self, *, assigned: bool) -> FileReference:
         """Choose a reference. If ``assigned``, the reference usually has a job; otherwise it usually has no job."""
         all_of_them = self.model.references()
-        fitting = [one for one in all_of_them if (one.job is not None) == assigned]
-        found = fitting if fitting and self.random.random() < 0.85 else all_of_them
-        return self.random.choice(found or [FileReference(self.random.choice(FILES), "root", 1)])
+        fitting = [reference for reference in all_of_them if (reference.job is not None) == assigned]
+        candidates = fitting if fitting and self.random.random() < 0.85 else all_of_them
+        return self.random.choice(candidates or [FileReference(self.random.choice(FILES), "root", 1)])
 
     def _assignment(self) -> Assignment:
         first = self._reference(assigned=False)
-        here = [one.filename for one in self.model.on(first.partition) if one.job is None] or [first.filename]
+        here = [reference.filename for reference in self.model.on(first.partition) if reference.job is None] or [
+            first.filename
+        ]
         names = [first.filename, *self.random.sample(here, min(len(here), self.random.randrange(3)))]
         unique = list(dict.fromkeys(names)) if self.random.random() < 0.9 else names
         partition = first.partition if self.random.random() < 0.95 else self._any_partition()
         return Assignment(self.random.choice(JOBS), partition, tuple(unique))
 
     def _done_job(self) -> ReplaceFileReferences:
-        one = self._reference(assigned=True)
-        job = one.job if one.job is not None and self.random.random() < 0.9 else self.random.choice(JOBS)
-        mine = [other for other in self.model.on(one.partition) if other.job == one.job]
+        reference = self._reference(assigned=True)
+        job = reference.job if reference.job is not None and self.random.random() < 0.9 else self.random.choice(JOBS)
+        mine = [other for other in self.model.on(reference.partition) if other.job == reference.job]
         if self.random.random() < 0.5:
-            mine = [one]
-        names = [other.filename for other in mine] or [one.filename]
+            mine = [reference]
+        names = [other.filename for other in mine] or [reference.filename]
         if self.random.random() < 0.05:
             names += names[:1]
         new = self.random.random() < 0.85
         output = self._new_name("o") if new else self.random.choice([*names, *self._some_files()])
         rows = sum(other.rows for other in mine)
-        return ReplaceFileReferences(job, one.partition, tuple(names), Output(output, rows))
+        return ReplaceFileReferences(job, reference.partition, tuple(names), Output(output, rows))
 
     def _split(self) -> Split:
-        found = self._on_inner()
-        one = self.random.choice(found) if found and self.random.random() < 0.9 else self._reference(assigned=False)
-        below = self._below(one.partition)
+        candidates = self._on_inner()
+        reference = (
+            self.random.choice(candidates)
+            if candidates and self.random.random() < 0.9
+            else self._reference(assigned=False)
+        )
+        below = self._below(reference.partition)
         if not below or self.random.random() < 0.1:
             below = self.random.sample(sorted(self.model.tree), min(2, len(self.model.tree)))
-        counts = self._parts(one.rows, len(below))
+        counts = self._parts(reference.rows, len(below))
         guessed = self.random.random() < 0.5
         pairs = [pair for pair in zip(below, counts, strict=True) if guessed or pair[1] or self.random.random() < 0.5]
         if len(pairs) > 1 and self.random.random() < 0.1:
@@ -450,13 +470,19 @@ class Workload:
             pairs = pairs[1:]
         if pairs and self.random.random() < 0.12:
             pairs[0] = (pairs[0][0], max(0, pairs[0][1] + self.random.choice([-1, 1])))
-        whole = one.complete and len(pairs) == 1
-        return Split(one.filename, one.partition, tuple(NewReference(id, rows, guessed, whole) for id, rows in pairs))
+        is_complete = reference.complete and len(pairs) == 1
+        return Split(
+            reference.filename,
+            reference.partition,
+            tuple(NewReference(id, rows, guessed, is_complete) for id, rows in pairs),
+        )
 
     def _on_inner(self) -> list[FileReference]:
         """Return the references that may be split."""
         return [
-            one for one in self.model.references() if not self.model.tree[one.partition].is_leaf and one.job is None
+            reference
+            for reference in self.model.references()
+            if not self.model.tree[reference.partition].is_leaf and reference.job is None
         ]
 
     def _below(self, id: str) -> list[str]:
@@ -517,13 +543,13 @@ STEPS_BY_WEIGHT: Sequence[tuple[Callable[[Workload], None], int]] = (
 
 
 def _tally(references: Sequence[FileReference]) -> TableTally:
-    sure = sum(one.rows for one in references if one.complete and not one.approximate)
-    return TableTally(len(references), sum(one.rows for one in references), sure)
+    sure = sum(reference.rows for reference in references if reference.complete and not reference.approximate)
+    return TableTally(len(references), sum(reference.rows for reference in references), sure)
 
 
-def _same(checker: str, expected: object, found: object, **details: object) -> None:
-    if expected != found:
-        raise Violation(checker, "the table differs from the model", expected=expected, found=found, **details)
+def _same(checker: str, expected: object, actual: object, **details: object) -> None:
+    if expected != actual:
+        raise Violation(checker, "the table differs from the model", expected=expected, actual=actual, **details)
 
 
 def main() -> None:

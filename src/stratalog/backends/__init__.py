@@ -9,6 +9,7 @@ row_blobs               blobs, with small blobs as rows of the index's database
 sqlite                  index, small blobs and queue in one SQLite file
 sqlite_file             connections to the file: group commit, readers, turns of processes
 sqlite_connections      opening and closing of connections to the file
+sqlite_read_only        the file in a folder that cannot be written
 sqlite_blobs            blobs as rows of the file
 sqlite_queue            the queue's rows in the file
 sqlite_tables           the tables of the file, and the statements that fill them

@@ -44,9 +44,8 @@ NEW = ".new"
 ASIDE = ".aside"
 DIGITS = 64
 KINDS = frozenset(kind.suffix for kind in (JSON, MSGPACK, OCTETS))
-# The number of times that a reader looks at all possible paths. A put may replace a file of format 1 by a file with
-# suffixes, just after the reader looked for the file with suffixes. The reader then finds the new file at its second
-# look. The second look also finds a file of a folder that was moved away and is back.
+# The number of times that a reader looks at all possible paths. A put may replace a file of format 1 by one with
+# suffixes, just after the reader looked for that one. The second look also finds a file of a folder that is back.
 LOOKS = 2
 FILES_LOOKED_AT_MAX = 10_000
 PUT_TRIES_MAX = 100
@@ -125,6 +124,9 @@ class FileBlobs:
                 continue
             with file_errors(), suppress(FileNotFoundError):
                 yield _stat(key, os.stat(path))
+                continue
+            with suppress(Invalid):  # a put may have replaced the file of format 1; a damaged key is Invalid
+                yield from filter(None, [self.stat(key)])
 
     def delete(self, key: str, stamp: str) -> bool:
         """Lock the file to compare its stamp and unlink it, so that no put renews the file in between."""

@@ -16,8 +16,9 @@ from stratalog.backends.row_blobs import BlobRow, RowBlobs, blob_rows, rows_byte
 from stratalog.backends.sqlite_blobs import SqliteBlobTable, store_blobs
 from stratalog.backends.sqlite_file import LOG_BYTES, SqliteFile
 from stratalog.backends.sqlite_queue import SqliteQueue
+from stratalog.backends.sqlite_read_only import ReadOnlyFile, is_unwritable
 from stratalog.clock import Clock
-from stratalog.errors import ConditionFailed, Corrupt
+from stratalog.errors import ConditionFailed, Corrupt, Unavailable
 from stratalog.folders import absolute_path
 from stratalog.limits import BLOB_ROW_BYTES_MAX
 from stratalog.ports.blobs import Blobs
@@ -53,7 +54,8 @@ class SqliteDatabase:
     ``file_bytes_max`` limits the file: a write over the limit raises StorageFull. ``vfs`` names a VFS that is
     registered with SQLite; the simulation registers its own VFS. A connection that commits often grows SQLite's
     write-ahead log to ``log_bytes`` ahead of time. In a forked child every read and write raises Closed, so the child
-    must open the file again.
+    must open the file again. With ``allow_read_only``, a file whose folder this process may not write is opened for
+    reads, and each write raises Unavailable.
 
     The constructor raises Corrupt (the file is not an intact SQLite database), Unsupported (a newer format), Invalid
     (another program's database), StorageFull, Unavailable (for example, the folder is missing, or another process keeps
@@ -71,10 +73,18 @@ class SqliteDatabase:
         vfs: str | None = None,
         log_bytes: int = LOG_BYTES,
         blob_bytes_max: int = BLOB_ROW_BYTES_MAX,
+        allow_read_only: bool = False,
     ) -> None:
         self.path = absolute_path(path)
         self._clock = clock
-        self._file = SqliteFile(self.path, clock, synchronous, file_bytes_max, vfs, log_bytes)
+        try:
+            self._file: SqliteFile | ReadOnlyFile = SqliteFile(
+                self.path, clock, synchronous, file_bytes_max, vfs, log_bytes
+            )
+        except Unavailable as exc:
+            if not (allow_read_only and is_unwritable(exc)):
+                raise
+            self._file = ReadOnlyFile(self.path, exc)
         self._blob_bytes_max = blob_bytes_max
         self.index = SqliteIndex(self._file, clock)
         self.queue = SqliteQueue(self._file, clock, receives_max)
@@ -99,7 +109,7 @@ class SqliteIndex:
     joint_commits = True
     blob_bytes_max = 0
 
-    def __init__(self, file: SqliteFile, clock: Clock) -> None:
+    def __init__(self, file: SqliteFile | ReadOnlyFile, clock: Clock) -> None:
         self._file = file
         self._clock = clock
 

@@ -14,6 +14,7 @@ import apsw
 
 from stratalog.backends.row_blobs import BlobRow, StatRow, is_intact, rows_bytes, text_rows
 from stratalog.backends.sqlite_file import SqliteFile
+from stratalog.backends.sqlite_read_only import ReadOnlyFile
 from stratalog.backends.sqlite_tables import BLOB_INSERTS
 from stratalog.clock import Clock
 from stratalog.errors import Corrupt
@@ -42,7 +43,7 @@ FREE = "DELETE FROM blob_bodies WHERE id = ?"
 class SqliteBlobTable:
     """The blobs of a SQLite file; see `BlobTable`."""
 
-    def __init__(self, file: SqliteFile, clock: Clock) -> None:
+    def __init__(self, file: SqliteFile | ReadOnlyFile, clock: Clock) -> None:
         self._file = file
         self._clock = clock
 

@@ -93,7 +93,7 @@ def _opening(path: str, clock: Clock) -> Iterator[None]:
         _lock(lock_file, path, clock)
         yield
     except apsw.Error as exc:
-        raise translated_error(exc) from exc
+        raise translated_error(exc, path=path) from exc
     finally:
         # Closing alone would not unlock the file: a child that was forked meanwhile still has the lock file open.
         flock(lock_file, LOCK_UN)

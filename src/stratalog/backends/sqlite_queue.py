@@ -13,6 +13,7 @@ import apsw
 
 from stratalog.backends.message_ids import last_number, message_id
 from stratalog.backends.sqlite_file import SqliteFile
+from stratalog.backends.sqlite_read_only import ReadOnlyFile
 from stratalog.clock import Clock, new_id
 from stratalog.limits import VISIBILITY_SECONDS_MAX
 from stratalog.ports.queue import DeadMessage, Message, check_receive, check_send, hidden_seconds
@@ -69,7 +70,7 @@ class SqliteQueue:
     again early. All these effects keep the promise *at least once*.
     """
 
-    def __init__(self, file: SqliteFile, clock: Clock, receives_max: int) -> None:
+    def __init__(self, file: SqliteFile | ReadOnlyFile, clock: Clock, receives_max: int) -> None:
         self._file = file
         self._clock = clock
         self._receives_max = receives_max

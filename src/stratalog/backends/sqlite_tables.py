@@ -13,9 +13,11 @@ from stratalog.sqlite_files import execute_schema, roll_back
 
 __all__ = [
     "BLOB_INSERTS",
+    "FORMAT",
     "INSERT_BLOBS_MAX",
     "INSERT_ITEM",
     "INSERT_ROWS_MAX",
+    "check_format",
     "grow_log",
     "insert_all",
     "insert_items",
@@ -98,17 +100,29 @@ def prepare(connection: apsw.Connection) -> None:
     A file of format 1 has no tables for blobs, since all its blobs are files. A file of format 1 or 2 has no table for
     the groups of messages.
 
+    Raises the errors of `check_format`, and apsw's errors.
+    """
+    version = check_format(connection)
+    if not version:
+        _create(connection, SCHEMA + BLOB_SCHEMA + QUEUE_SCHEMA)
+    elif version < FORMAT:
+        _create(connection, QUEUE_SCHEMA if version == 2 else BLOB_SCHEMA + QUEUE_SCHEMA)
+
+
+def check_format(connection: apsw.Connection) -> int:
+    """Return the format of a file; 0 for an empty file.
+
     Raises Unsupported for a newer format, Invalid for another program's database, and apsw's errors.
     """
     application_id, version = connection.pragma("application_id"), connection.pragma("user_version")
+    assert isinstance(version, int)
     if version > FORMAT and application_id == APPLICATION_ID:
         raise Unsupported("the file was written by a newer version of Stratalog", value=version, known=FORMAT)
     if version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
-        _create(connection, SCHEMA + BLOB_SCHEMA + QUEUE_SCHEMA)
-    elif application_id != APPLICATION_ID:
+        return 0
+    if application_id != APPLICATION_ID:
         raise Invalid("the file is another program's database", path=connection.filename)
-    elif version < FORMAT:
-        _create(connection, QUEUE_SCHEMA if version == 2 else BLOB_SCHEMA + QUEUE_SCHEMA)
+    return version
 
 
 def _create(connection: apsw.Connection, schema: str) -> None:

@@ -55,8 +55,10 @@ def prune_backups(
         for key in gone:
             repository.remove(key)
     # List the manifests after the removal: a backup published meanwhile must keep its objects. List them after the
-    # saved progress: a backup publishes its manifest before it drops its progress, so one of them is listed.
-    listed = [stat.key for folder in (UNFINISHED, MANIFESTS) for stat in list(repository.blobs.list(f"{folder}/"))]
+    # saved progress: a backup publishes its manifest before it drops its progress, so one of them is listed. List the
+    # saved progress twice: a backup that saves its progress anew during one list may be missing in that list.
+    folders = (UNFINISHED, UNFINISHED, MANIFESTS)
+    listed = [stat.key for folder in folders for stat in list(repository.blobs.list(f"{folder}/"))]
     needed.add(key for key in listed if key not in gone)
     blobs = stored_bytes = 0
     for stat in list(_removable(repository, needed.keys)):

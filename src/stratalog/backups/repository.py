@@ -99,18 +99,18 @@ class BackupRepository:
     def intact_manifests(self) -> tuple[list[BackupManifest], list[BackupFailure]]:
         """Return the manifests that are not damaged, oldest first, and the damaged ones by key. Raises Unsupported."""
         manifests, damaged = list[BackupManifest](), list[BackupFailure]()
-        for stat in list(self.blobs.list(f"{MANIFESTS}/")):
+        for key in self._manifest_keys():
             try:
-                manifests.append(self.read_manifest(stat.key))
+                manifests.append(self.read_manifest(key))
             except Corrupt as exc:
-                damaged.append(BackupFailure(stat.key, exc.code, str(exc)))
+                damaged.append(BackupFailure(key, exc.code, str(exc)))
             except NotFound:
                 continue  # another process has just pruned this backup
         return manifests, damaged
 
     def newest_id(self) -> str:
         """Return the id of the newest backup, also if its manifest is damaged; empty if there is no backup."""
-        return max((stat.key.split("/")[2] for stat in self.blobs.list(f"{MANIFESTS}/")), default="")
+        return max((key.split("/")[2] for key in self._manifest_keys()), default="")
 
     def manifest(self, id: str | None = None) -> BackupManifest:
         """Return the manifest of a backup, by default of the newest. Raises NotFound, Corrupt, Unsupported."""
@@ -273,7 +273,7 @@ class BackupRepository:
     def _read_manifests(self, folder: str, newest: int | None = None) -> list[BackupManifest]:
         """Return the manifests below a folder, oldest first, or only the ``newest``."""
         while True:
-            keys = [stat.key for stat in self.blobs.list(f"{folder}/")]
+            keys = self._manifest_keys(folder)
             keys = keys if newest is None else keys[-newest:]
             try:
                 return [self.read_manifest(key) for key in keys]
@@ -281,6 +281,14 @@ class BackupRepository:
                 if all(map(self.blobs.stat, keys)):
                     raise
                 # Another process removed a manifest after the listing. List the manifests again.
+
+    def _manifest_keys(self, folder: str = MANIFESTS) -> list[str]:
+        """Return the keys of the manifests below a folder, oldest first.
+
+        Look again if there is none: a backup may have been published, and the older ones pruned, during the first list.
+        """
+        lists = ([stat.key for stat in self.blobs.list(f"{folder}/")] for _ in range(2))
+        return next(filter(None, lists), [])
 
     def read_manifest(self, key: str) -> BackupManifest:
         """Return the manifest stored under ``key``. Raises NotFound, Unsupported, and Corrupt, which names the key."""

@@ -28,7 +28,7 @@ from stratalog.log.directory import LOGS, directory_put, name_line_put, organisa
 from stratalog.log.family_members import member_put, minimal_depths
 from stratalog.log.lifecycle import INCARNATION_CHARACTERS, open_log
 from stratalog.log.listed_items import ListedItem
-from stratalog.log.names import NameRecord, Parent, name_put, read_name, require_name
+from stratalog.log.names import DOCUMENT_OR_LOG, NameRecord, Parent, name_put, read_name, require_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.sweep import UNNAMED
 from stratalog.maintenance.mirror import Mirror
@@ -72,7 +72,7 @@ def restorable_log(backup: Store, organisation: str, name: str, new_name: str) -
     Raises NotFound if the backup has no such log, Redacted if its document has no state at its last version, Corrupt if
     the backup is damaged, and Invalid or LimitExceeded for a new name that no log can have.
     """
-    record = require_name(backup.environment.index, organisation, name)
+    record = require_name(backup.environment.index, organisation, name, noun=DOCUMENT_OR_LOG)
     escape(new_name)
     if record.kind == "document" and record.redacted:
         Document(open_log(backup.environment, organisation, name)).state()

@@ -24,7 +24,7 @@ from stratalog.cli.session import CommandGroup, Session, command
 from stratalog.clock import SystemClock
 from stratalog.errors import Invalid, NotFound
 from stratalog.homes import is_inside, open_blobs
-from stratalog.log.names import read_name, require_name
+from stratalog.log.names import DOCUMENT_OR_LOG, read_name, require_name
 from stratalog.store import Store
 
 __all__ = ["COMMANDS"]
@@ -245,7 +245,7 @@ def _restore_single(
             "a record is only restored with its whole store; restore that, and read the record there", name=name
         )
     if version is not None:
-        prefix = require_name(index, organisation, log).prefix
+        prefix = require_name(index, organisation, log, noun=DOCUMENT_OR_LOG).prefix
         index = CutIndex(source.environment, prefix=prefix, version=version)
     cut = store_over(index, repository, manifest)
     restorable_log(cut, organisation, log, new_name or log)  # a log that cannot be restored must not make a store

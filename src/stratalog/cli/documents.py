@@ -10,13 +10,14 @@ from typing import Any
 import click
 
 from stratalog.cli.naming import parse_arguments, split_name, version_of
-from stratalog.cli.output import confirm, dim, note, print_json, print_table, short
+from stratalog.cli.output import confirm, dim, note, print_json, print_line, print_table, short
 from stratalog.cli.program import CONFLICT, FAILED, Failed
 from stratalog.cli.session import Session, command
 from stratalog.documents import View
 from stratalog.documents.document import DEFAULT_CLIENT
 from stratalog.errors import NotFound
 from stratalog.log.lifecycle import delete_log
+from stratalog.log.names import DOCUMENT_OR_LOG
 from stratalog.protocol.messages import Outcome
 
 __all__ = ["COMMANDS"]
@@ -40,7 +41,7 @@ def create(session: Session, document: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(session: Session, document: str, yes: bool) -> None:
     """Delete a document or log. Its forks keep the versions that they need."""
-    log = session.open().log(*split_name(document))
+    log = session.open().log(*split_name(document), noun=DOCUMENT_OR_LOG)
     if not yes:
         confirm(f"delete {document}, whose newest version is {log.head().version}?")
     delete_log(log)
@@ -86,7 +87,7 @@ def show(session: Session, document: str, key: str | None, at: str | None, limit
     if session.json:
         shown = dict(_first(view.scan(prefix), limit or 0))
         return print_json({"name": document, "version": view.version, "content": shown})
-    click.echo(dim(f"{document} at version {view.version}"))
+    print_line(dim(f"{document} at version {view.version}"))
     return _show_rows(view.scan(prefix), ROWS_MAX if limit is None else limit)
 
 
@@ -99,7 +100,7 @@ def _show_value(session: Session, view: View, document: str, key: str) -> None:
     elif isinstance(value, dict) and value:
         print_table([[dim(field), short(item, 200)] for field, item in value.items()])
     else:
-        click.echo(short(value, 100_000))
+        print_line(short(value, 100_000))
 
 
 def _first(pairs: Iterator[tuple[str, Any]], limit: int) -> Iterator[tuple[str, Any]]:

@@ -13,7 +13,7 @@ import click
 
 from stratalog.cli.files import output_file, standard_input, standard_output
 from stratalog.cli.naming import split_name, version_of
-from stratalog.cli.output import print_json, progress
+from stratalog.cli.output import print_json, print_line, progress
 from stratalog.cli.session import Session, command
 from stratalog.documents import Document
 from stratalog.errors import NotFound
@@ -41,7 +41,7 @@ def export(session: Session, document: str, file: str, state: bool, at: str | No
     if session.json and not to_error:
         print_json({"name": document, "version": done.version, "lines": done.lines, "digest": done.digest})
     else:
-        click.echo(f"exported {document} at version {done.version}: {done.lines} lines", err=to_error)
+        print_line(f"exported {document} at version {done.version}: {done.lines} lines", to_error=to_error)
 
 
 @command("import", example="stratalog import acme/budget-again budget.jsonl")

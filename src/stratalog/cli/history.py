@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from stratalog.cli.naming import version_of
-from stratalog.cli.output import dim, local_time, note, print_json, short
+from stratalog.cli.output import dim, local_time, note, print_json, print_line, short
 from stratalog.cli.session import Session, command
 from stratalog.codec import encode
 from stratalog.documents.document import Document
@@ -119,9 +119,9 @@ def _print_difference(difference: Difference, width: int) -> None:
     key = difference.key.ljust(width)
     before, after = _shown(difference.before, difference.after)
     if difference.was:
-        click.secho(f"- {key}  {before}", fg="red")
+        print_line(click.style(f"- {key}  {before}", fg="red"))
     if difference.is_now:
-        click.secho(f"+ {key}  {after}", fg="green")
+        print_line(click.style(f"+ {key}  {after}", fg="green"))
 
 
 def _shown(before: Any, after: Any) -> tuple[str, str]:

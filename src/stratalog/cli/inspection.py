@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from stratalog.cli.output import note, print_json, print_table, progress, size_text
+from stratalog.cli.output import note, print_json, print_line, print_table, progress, size_text
 from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, MISSING, NOT_PROVABLE, Failed
 from stratalog.cli.session import Session
 from stratalog.errors import Invalid, NotFound, StratalogError, VersionForgotten
@@ -27,12 +27,22 @@ from stratalog.maintenance.repair import RepairReport, RepairResults, repair_his
 from stratalog.maintenance.verification import HistoryName, is_deleted
 from stratalog.store import Store
 
-__all__ = ["VerificationResults", "inspect_histories", "reports_of", "show_repair", "shown_results", "title"]
+__all__ = [
+    "NO_HISTORIES",
+    "VerificationResults",
+    "inspect_histories",
+    "reports_of",
+    "show_repair",
+    "shown_results",
+    "title",
+]
 
 R = TypeVar("R")
 
 FAULTS = (CONTRADICTED, DAMAGED, FAILED)
 """The exit codes of the faults that a verification can find, worst first."""
+
+NO_HISTORIES = "the store has no documents, logs or records"
 
 LINE_START = b'{"history":'
 """The beginning of each `FinishedHistory` in JSON."""
@@ -111,7 +121,9 @@ def inspect_histories(
             results.add_damages(line.damages)
             if session.json and line.damages:
                 print_json(_plain_result(line.history, line.damages))
+        is_any = bool(finished)
         for history, report in reports_of(session, left, inspect_history, upto, results, of_store=of_store):
+            is_any = True
             results.add_damages(report.damages)
             if resume is not None:
                 _add_finished(resume, FinishedHistory(history, report.damages))
@@ -123,6 +135,8 @@ def inspect_histories(
         results.add_damages(around)
         if session.json and around:
             print_json({"name": "", "kind": "store", "verified": False, "damages": around})
+        if of_store and not is_any and not results.codes:
+            note(NO_HISTORIES)
 
 
 def reports_of(
@@ -193,8 +207,8 @@ def _show_repaired(
         print_json({"repaired": repaired, "remaining": remaining, "dry_run": dry_run})
     else:
         for damage in repaired:
-            click.echo(f"{'would repair' if dry_run else 'repaired'} {damage.kind} {damage.key}")
-        click.echo(f"{'would repair' if dry_run else 'repaired'} {len(repaired)}, cannot repair {len(remaining)}")
+            print_line(f"{'would repair' if dry_run else 'repaired'} {damage.kind} {damage.key}")
+        print_line(f"{'would repair' if dry_run else 'repaired'} {len(repaired)}, cannot repair {len(remaining)}")
         if remaining:
             note("a backup may have the rest: stratalog restore BACKUPS --name ORGANISATION/NAME --as NEW-NAME")
 
@@ -206,7 +220,7 @@ def _show_damages(damages: Sequence[StoredDamage]) -> None:
         versions += f" to {damage.last}" if damage.last > damage.first else ""
         needed = f"; {damage.history}{versions} needs it" if damage.history else ""
         repair = "; repair can restore it" if damage.derivable else ""
-        click.echo(f"{click.style(damage.fault, fg='red')} {damage.kind} {damage.key}: {damage.reason}{needed}{repair}")
+        print_line(f"{click.style(damage.fault, fg='red')} {damage.kind} {damage.key}: {damage.reason}{needed}{repair}")
 
 
 def _counted(histories: Iterable[HistoryName], step: Callable[[int], None]) -> Iterator[HistoryName]:

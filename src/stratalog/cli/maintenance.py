@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from stratalog.cli.naming import FiniteRange, version_of
-from stratalog.cli.output import note, print_json, print_table, progress, size_text
+from stratalog.cli.output import note, print_json, print_line, print_table, progress, size_text
 from stratalog.cli.program import FAILED, Failed
 from stratalog.cli.serve import open_for
 from stratalog.cli.session import Session, command
@@ -223,9 +223,9 @@ def _say_collected(session: Session, report: CollectionReport, dry_run: bool) ->
         print_json({**msgspec.to_builtins(report), "looked_at": report.looked_at, "dry_run": dry_run})
         return
     for key in report.garbage if dry_run else ():
-        click.echo(key)
+        print_line(key)
     deleted = "would delete" if dry_run else "deleted"
-    click.echo(
+    print_line(
         f"{report.scope}: listed {report.looked_at} blobs, retained {report.retained} that may be in use,"
         f" {report.young} young and {report.changed} changed meanwhile;"
         f" {deleted} {len(report.garbage)} ({size_text(report.garbage_bytes)})"
@@ -241,7 +241,7 @@ def _say_maintained(report: MaintenanceReport, dry_run: bool) -> None:
         click.echo("a dry run changes nothing; without steps and measurements a pass would have this result:")
     print_table(rows, right=[0])
     for key in report.garbage if dry_run else ():
-        click.echo(key)
+        print_line(key)
     if not report.is_finished:
         note("stopped before the end; the next run resumes")
 

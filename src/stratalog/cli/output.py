@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,13 +24,41 @@ __all__ = [
     "local_time",
     "note",
     "print_json",
+    "print_line",
     "print_table",
+    "printable",
     "progress",
     "short",
     "size_text",
 ]
 
 VALUE_CHARACTERS = 72
+_ESCAPES = {
+    ord(character): f"\\u{ord(character):04x}"
+    for character in map(chr, [*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)])
+} | {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
+"""The escapes, as in JSON, of control characters, line separators, and characters that reverse the order of a text."""
+
+_STYLES = re.compile("(\x1b\\[(?!8m)[0-9]{1,3}m)")
+"""The codes of `click.style`. Code 8 is left out, because it hides text."""
+
+
+def printable(text: str) -> str:
+    """Return a text as one line that cannot control a terminal: see `_ESCAPES`. The styles of `click.style` stay.
+
+    Names, authors, reasons and values come from other users. Printed as they are, they could move the cursor, erase or
+    forge lines, and change the terminal's settings.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        part if position % 2 else part.translate(_ESCAPES) for position, part in enumerate(_STYLES.split(text))
+    )
+
+
+def print_line(text: str, *, to_error: bool = False) -> None:
+    """Print a text as one line, as `printable` returns it."""
+    click.echo(printable(text), err=to_error)
 
 
 def print_json(value: Any) -> None:
@@ -41,22 +70,24 @@ def json_line(value: Any) -> str:
     """Return one line of JSON. Structs are objects; bytes are ``{"$bytes": base64}``.
 
     An argument or a file name that is not UTF-8 contains lone surrogates. The line has their escapes, as
-    `stratalog.codec.escaped` writes them.
+    `stratalog.codec.escaped` writes them. It also has JSON's escapes of the characters in `_ESCAPES`.
     """
     plain = to_plain(msgspec.to_builtins(value, builtin_types=(bytes,)))
     try:
-        return msgspec.json.encode(plain).decode()
+        line = msgspec.json.encode(plain).decode()
     except UnicodeEncodeError:
-        return msgspec.json.encode(_escaped(plain)).decode()
+        line = msgspec.json.encode(_escaped(plain)).decode()
+    return line.translate(_ESCAPES)
 
 
 def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Print rows in columns, each as wide as its widest cell without colour codes. No line ends in spaces.
+    """Print rows in columns, each as wide as its widest `printable` cell without colours. No line ends in spaces.
 
     The columns whose positions are in ``right`` are aligned to the right, all others to the left.
     """
-    widths = [max(len(click.unstyle(cell)) for cell in column) for column in zip(*rows, strict=True)]
-    for row in rows:
+    shown = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(len(click.unstyle(cell)) for cell in column) for column in zip(*shown, strict=True)]
+    for row in shown:
         cells = [
             _aligned(cell, widths[position], position in right, position == len(row) - 1)
             for position, cell in enumerate(row)
@@ -65,15 +96,15 @@ def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Non
 
 
 def note(text: str) -> None:
-    """Print a line on the error stream, so that a pipe receives the result only."""
-    click.echo(dim(text), err=True)
+    """Print a line on the error stream, so that a pipe receives the result only. See `printable`."""
+    print_line(dim(text), to_error=True)
 
 
 def confirm(question: str) -> None:
     """Ask the user on the error stream. Raises Abort unless the answer is yes, also if standard input is closed."""
     if sys.stdin is None:
         raise click.Abort
-    click.confirm(question, abort=True, err=True)
+    click.confirm(printable(question), abort=True, err=True)
 
 
 def counted(count: int, noun: str, nouns: str = "") -> str:
@@ -123,7 +154,7 @@ def progress(label: str, length: int | None) -> Iterator[Callable[[int], None]]:
         yield lambda steps: None
         return
     counted: Iterable[int] = range(length) if length is not None else itertools.count()
-    with click.progressbar(counted, length=length, label=label, file=sys.stderr, show_pos=True) as bar:
+    with click.progressbar(counted, length=length, label=printable(label), file=sys.stderr, show_pos=True) as bar:
         yield bar.update
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
+from types import FrameType
 from typing import Any, Protocol
 
 import click
 
-from stratalog.cli.output import counted, json_line, note
+from stratalog.cli.output import counted, json_line, note, print_line
 from stratalog.cli.plugins import OWN_PLUGINS, plugin_command, plugin_names
 from stratalog.cli.session import CommandGroup, Session, of_every_command
 from stratalog.errors import (
@@ -153,7 +156,7 @@ class Program(CommandGroup):
         as_json = "--json" in arguments
         options["standalone_mode"] = False
         try:
-            with _private_files(), _escaped_output():
+            with _ended_by_signals(), _private_files(), _escaped_output():
                 code = super().main(arguments, *rest, **options)
         except Failed as exc:
             code = exc.code
@@ -172,6 +175,36 @@ class Program(CommandGroup):
             text = f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror or str(exc)
             code = _report(as_json, USAGE, "usage", text, {})
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """At SIGTERM or SIGHUP, end the block as Ctrl+C does, then end the process by the signal.
+
+    So the command removes its temporary files, and the caller of the program sees the signal. A repeated signal ends
+    the process at once. A signal that the caller ignores, as `nohup` does, or handles stays as it is.
+    """
+    ended: list[int] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        ended.append(number)
+        raise KeyboardInterrupt
+
+    numbers: list[int] = []
+    if threading.current_thread() is threading.main_thread():  # no other thread may set a handler
+        names = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+        present = [getattr(signal, name) for name in names if hasattr(signal, name)]
+        numbers = [number for number in present if signal.getsignal(number) is signal.SIG_DFL]
+    try:
+        for number in numbers:
+            signal.signal(number, end)
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+        if ended:
+            os.kill(os.getpid(), ended[0])
 
 
 @contextmanager
@@ -223,5 +256,5 @@ def _report(as_json: bool, exit_code: int, code: str, line: str, details: dict[s
         error = {"error": {"code": code, "message": message or line, "details": plain}}
         click.echo(json_line(error), err=True)
     else:
-        click.echo(f"{click.style('error:', fg='red', bold=True)} {line}", err=True)
+        print_line(f"{click.style('error:', fg='red', bold=True)} {line}", to_error=True)
     return exit_code

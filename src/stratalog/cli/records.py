@@ -170,10 +170,14 @@ def delete(session: Session, record: str, write_id: str | None) -> None:
 @click.argument("record", metavar=NAME)
 @_write_id
 def undelete(session: Session, record: str, write_id: str | None) -> None:
-    """Store the body before the deletion as a new version."""
+    """Store the body before the deletion as a new version, or do nothing if the record is not deleted."""
     handle, id = _open(session, record)
+    before = handle.stat(id)
     stored = handle.undelete(id, write_id=write_id)
-    session.answer(_plain(record, stored), f"restored {record} in version {stored.version}")
+    # A repeated call with the write id of a restoration finds that restoration as the latest version.
+    is_restored = stored.version > before.version or stored.write_id == write_id
+    text = f"restored {record} in version {stored.version}"
+    session.answer(_plain(record, stored), text if is_restored else f"{record} is not deleted; nothing was changed")
 
 
 @command("prune", example="stratalog records prune acme/report --retain 3")

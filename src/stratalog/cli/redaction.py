@@ -7,6 +7,7 @@ import click
 from stratalog.cli.naming import split_name
 from stratalog.cli.session import Session, command
 from stratalog.documents import redact as redact_version
+from stratalog.log.names import DOCUMENT_OR_LOG
 
 __all__ = ["COMMANDS"]
 
@@ -26,7 +27,7 @@ def redact(session: Session, name: str, version: int, is_record: bool) -> None:
     if is_record:
         store.records(organisation).redact(id, version)
     else:
-        log = store.log(organisation, id)
+        log = store.log(organisation, id, noun=DOCUMENT_OR_LOG)
         is_document = log.record.kind == "document"
         snapshots = redact_version(store.document(organisation, id), version) if is_document else log.redact(version)
     line = f"erased version {version} of {name}"

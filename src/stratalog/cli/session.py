@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from stratalog.cli.naming import split_name
-from stratalog.cli.output import note, print_json, print_table
+from stratalog.cli.output import note, print_json, print_line, print_table
 from stratalog.documents import Document
 from stratalog.errors import StratalogError
 from stratalog.homes import shown_url
@@ -58,12 +58,13 @@ class Session:
         """Return the document named ORGANISATION/DOCUMENT."""
         return self.open().document(*split_name(name))
 
-    def answer(self, plain: object, line: str) -> None:
-        """Print the result of a command: ``plain`` as JSON if that was requested, else the line."""
+    def answer(self, plain: object, *lines: str) -> None:
+        """Print the result of a command: ``plain`` as JSON if that was requested, else the lines. See `printable`."""
         if self.json:
             print_json(plain)
         else:
-            click.echo(line)
+            for line in lines:
+                print_line(line)
 
     def answer_list(
         self,

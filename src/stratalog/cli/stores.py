@@ -35,8 +35,8 @@ def init(session: Session, url: str | None) -> None:
     """
     given = url or session.url
     made, store = make_store(given), shown_url(given)
-    lines = "".join(f"made {what}\n" for what in made)
-    session.answer({"store": store, "made": made}, f"{lines}store ready at {store}")
+    lines = [f"made {what}" for what in made]
+    session.answer({"store": store, "made": made}, *lines, f"store ready at {store}")
     if any(what.startswith("bucket ") for what in made):
         note("S3 may need 15 minutes until each write to a new bucket makes a version; begin to write after this time")
 

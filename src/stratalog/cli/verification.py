@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from stratalog.cli.files import read_text
-from stratalog.cli.inspection import inspect_histories, reports_of, show_repair, shown_results, title
+from stratalog.cli.inspection import NO_HISTORIES, inspect_histories, reports_of, show_repair, shown_results, title
 from stratalog.cli.naming import split_name
 from stratalog.cli.output import note, print_json, progress
 from stratalog.cli.program import CONTRADICTED, DAMAGED, FAILED, NOT_PROVABLE
@@ -147,7 +147,10 @@ def checkpoint(
     signing = read_signing_key(read_text(key))
     text = _store_checkpoint(session, lines) if of_store else _checkpoint_of_history(session, names, records)
     signed = sign_note(text, signing)
-    session.answer({"note": signed, "key": str(signing.verifier)}, signed.removesuffix("\n"))
+    if session.json:
+        print_json({"note": signed, "key": str(signing.verifier)})
+    else:
+        click.echo(signed, nl=False)  # without escapes, since the signature is of these bytes
 
 
 @command("checkpoint-key", example="stratalog checkpoint-key example.com/ledger signing.key")
@@ -199,7 +202,9 @@ def _verify_chains(
     ``damaged`` has the damaged keys of the lists, once all histories are listed.
     """
     with shown_results(session) as results:
+        is_any = False
         for _, report in reports_of(session, histories, verify_history, upto, results, of_store=of_store):
+            is_any = True
             if report.findings:
                 results.codes.add(DAMAGED)
             if session.json:
@@ -209,6 +214,8 @@ def _verify_chains(
         for error in damaged:
             note(f"damaged: {error}")
             results.codes.add(DAMAGED)
+        if of_store and not is_any and not results.codes:
+            note(NO_HISTORIES)
 
 
 def _verifier_key(text: str) -> VerifierKey:

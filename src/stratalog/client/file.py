@@ -63,7 +63,7 @@ class ClientFile:
         with delay_forks():
             self._lock_file = None if path == MEMORY else _lock(os.path.realpath(path) + ".lock")
             try:
-                with _translated():
+                with _translated(path):
                     self._opened = _opened_path(path)
                     self._connection = _open(path, self._opened)
             except BaseException:
@@ -203,7 +203,7 @@ def _open(path: str, opened: OpenPath | None) -> apsw.Connection:
         connection.pragma("journal_mode", "wal")
         # Rows of a damaged page may have null in columns that are never null.
         if (problem := connection.pragma("quick_check", 1)) != "ok":
-            raise Corrupt("the file is not an intact database", reason=str(problem))
+            raise Corrupt("the file is not an intact database", path=path, reason=str(problem))
         sync_log(connection)
     return connection
 
@@ -214,10 +214,10 @@ def _create_tables(connection: apsw.Connection) -> None:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated(path: str = "") -> Iterator[None]:
     try:
         yield
     except apsw.Error as exc:
-        raise translated_error(exc) from exc
+        raise translated_error(exc, path=path) from exc
     except UnicodeDecodeError as exc:
         raise Corrupt("a text in the file is not UTF-8", reason=str(exc)) from exc

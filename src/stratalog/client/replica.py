@@ -19,6 +19,7 @@ from stratalog.client.push_decision import Waiting
 from stratalog.client.undo import inverse
 from stratalog.clock import Clock
 from stratalog.codec import Value, encode
+from stratalog.errors import StratalogError
 from stratalog.process_fork import close_in_child
 from stratalog.protocol.draft import Draft
 from stratalog.protocol.messages import Mutation, check_mutation, payload_hash
@@ -60,7 +61,11 @@ class Replica:
             raise
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._local.client}>"
+        try:
+            client = self._local.client
+        except StratalogError:  # the client is closed, or its file cannot be read
+            client = "closed"
+        return f"<{type(self).__name__} {client}>"
 
     def get(self, key: str, default: Value = None) -> Value:
         """Return a copy of the value of ``key``, or ``default`` if the key is absent."""
@@ -120,6 +125,7 @@ class Replica:
         later change. Raises the errors of `mutate`. The keys that were undone before such an error stay undone. A
         client that is opened again does not know the undos of the earlier process.
         """
+        check_class(PendingMutation, mutation=mutation)
         made: list[PendingMutation] = []
         changed: list[str] = []
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,11 @@ from stratalog.limits import (
 )
 from stratalog.protocol.draft import Draft
 from stratalog.protocol.messages import Mutation, Outcome, Status, check_payload, payload_hash, same_payload
-from stratalog.protocol.mutators import Mutators, Rejected, check_has_run
+from stratalog.protocol.mutators import Mutators, check_has_run, reason_of
 from stratalog.tree.nodes import Slot
 from stratalog.tree.prefetch import KEYS_TOGETHER
 
-__all__ = ["Ran", "Run", "net_changes", "run_batch"]
+__all__ = ["Ran", "Run", "net_changes", "refuse_mutators", "run_batch"]
 
 REASON_CHARACTERS_MAX = 500
 VALUE_STORED_BYTES_MAX = VALUE_INLINE_BYTES_MAX + METADATA_BYTES_MAX
@@ -73,6 +74,19 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     """The mutations of ``ran`` whose mutator raised an unexpected exception. Each becomes a dead letter."""
 
 
+_is_running: ContextVar[bool] = ContextVar("is_running", default=False)
+
+
+def refuse_mutators() -> None:
+    """Raise RuntimeError if a mutator that runs in this thread is the caller.
+
+    A write to the mutator's own document would wait for the end of the mutator, and so for ever. A write to another
+    document would be repeated with the mutator.
+    """
+    if _is_running.get():
+        raise RuntimeError("a mutator must not write to a document: it changes its draft")
+
+
 def run_batch(
     state: State, values: Values, mutators: Mutators, batch: Sequence[Mutation], group: str, owner: str
 ) -> Run:
@@ -82,6 +96,7 @@ def run_batch(
     shortage of memory or files.
     """
     running = _Running(state, values, mutators, group, owner)
+    token = _is_running.set(True)
     try:
         outcomes = []
         for start in range(0, len(batch), KEYS_TOGETHER):
@@ -90,6 +105,7 @@ def run_batch(
             outcomes += [running.take(mutation) for mutation in part]
         changes, fields_bytes = running.draft.changes, running.fields_bytes
     finally:
+        _is_running.reset(token)
         # The draft and `running` refer to each other. The deletion breaks this cycle, so Python frees both objects and
         # the arguments now, not in a later garbage collection. The next batch then uses the same memory, which saves
         # 10 µs for 16 KB of arguments.
@@ -212,7 +228,8 @@ class _Running:
             # docs/design.md#a-rejected-mutation-is-a-committed-outcome
             if is_shortage(exc):
                 raise
-            reason, fields_bytes, self._fault = _reason(exc), 0, _line_of(exc) if is_unexpected(exc) else ""
+            reason, fields_bytes = reason_of(exc)[:REASON_CHARACTERS_MAX], 0
+            self._fault = _line_of(exc) if is_unexpected(exc) else ""
         if self._failure is not None:
             # The mutator caught an error of a port, so the mutator's result must not be committed.
             raise self._failure
@@ -298,11 +315,6 @@ def net_changes(state: State, run: Run) -> Iterator[tuple[str, bytes | None, Slo
             unchanged = slot is None if encoded is None else slot is not None and same_value(slot.value, encoded)
             if not unchanged:
                 yield key, encoded, slot
-
-
-def _reason(exc: Exception) -> str:
-    reason = exc.reason if isinstance(exc, Rejected) else f"{type(exc).__name__}: {exc}"
-    return reason[:REASON_CHARACTERS_MAX]
 
 
 def _line_of(exc: Exception) -> str:

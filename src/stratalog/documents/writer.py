@@ -10,7 +10,7 @@ import msgspec
 from stratalog.documents.commit_builder import commit_of
 from stratalog.documents.commits import Merged
 from stratalog.documents.rejections import UNEXPECTED, write_letters
-from stratalog.documents.run import Run, run_batch
+from stratalog.documents.run import Run, refuse_mutators, run_batch
 from stratalog.documents.state import State
 from stratalog.documents.state_cache import StateCache
 from stratalog.documents.values import Values
@@ -87,6 +87,7 @@ class Writer:
         other threads' commits do not wait for these puts. If the run is repeated after these puts, its new blobs are
         put under the lock. Reads of states and values are under the lock too.
         """
+        refuse_mutators()
         attempt = _Attempt(BlobBatch(self._log.environment))
         attempt.blob_batch.defer()
         try:
@@ -104,6 +105,7 @@ class Writer:
         again on a fresh state. If ``decide`` returns None, nothing is committed and the entry is None. Raises
         ContentionError.
         """
+        refuse_mutators()
         retry: Retry | None = None
         while True:
             try:
@@ -116,6 +118,7 @@ class Writer:
 
     def append(self, event: Event) -> Entry:
         """Append an event that depends on no state, and drop the held state."""
+        refuse_mutators()
         with self._lock:
             state = self._states.cached
             entry = self._log.append(event)

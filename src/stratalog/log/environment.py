@@ -6,7 +6,9 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from stratalog.arguments import CheckedStruct, check_class
 from stratalog.cache import ByteCache
@@ -29,32 +31,36 @@ ORGANISATIONS_REMEMBERED_MAX = 10_000
 _log = logging.getLogger("stratalog")
 
 
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
+
 class LogSettings(CheckedStruct, frozen=True, kw_only=True):
     """Numbers that change speed and cost. No number is part of a stored format."""
 
-    segment_entries_target: int = 10_000
+    segment_entries_target: Count = 10_000
     """A segment is sealed once it has this many entries.
 
     In a document, and in any log of another kind than ``log``, the segment must also have a snapshot. Without a
     snapshot it is sealed at twice as many entries.
     """
 
-    snapshot_entries_interval: int = 500
+    snapshot_entries_interval: Count = 500
     """The number of versions from one snapshot of a document to the next.
 
     A snapshot is also due after 20 times as many mutations or changed keys, but not before 10,000.
     """
 
-    body_inline_bytes_max: int = BODY_INLINE_BYTES_MAX
+    body_inline_bytes_max: Annotated[int, msgspec.Meta(ge=0)] = BODY_INLINE_BYTES_MAX
     """A larger compressed body of an entry or record is stored as a blob. A smaller body costs less in the index."""
 
-    append_seconds_max: float = 10.0
+    append_seconds_max: Seconds = 10.0
     """The time for which an append or another write retries under contention or while the index is unavailable."""
 
-    append_backoff_seconds_first: float = 0.002
-    append_backoff_seconds_max: float = 1.0
+    append_backoff_seconds_first: Seconds = 0.002
+    append_backoff_seconds_max: Seconds = 1.0
 
-    follow_poll_seconds: float = 0.5
+    follow_poll_seconds: Annotated[float, msgspec.Meta(gt=0)] = 0.5
     """The interval at which a follower polls for new entries."""
 
 

@@ -22,6 +22,7 @@ from stratalog.ports.stored_attributes import (
 )
 
 __all__ = [
+    "DOCUMENT_OR_LOG",
     "NameRecord",
     "Parent",
     "StoredName",
@@ -35,6 +36,8 @@ __all__ = [
 
 
 NOUN = "a name record"
+DOCUMENT_OR_LOG = "document or log"
+"""The noun of `require_name` where a user may name a document or another log."""
 
 
 class Parent(msgspec.Struct, frozen=True, array_like=True):

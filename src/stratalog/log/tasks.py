@@ -105,8 +105,13 @@ class BackgroundTasks:
 class InlineTasks:
     """Runs work in the caller's thread: `offer` returns when the work has ended."""
 
-    def offer(self, work: Callable[[], None]) -> Task:
-        """Run ``work``."""
+    def __init__(self) -> None:
+        self._closed = False
+
+    def offer(self, work: Callable[[], None]) -> Task | None:
+        """Run ``work``. Return None, and do not run it, after `close`."""
+        if self._closed:
+            return None
         work()
         return _Ended()
 
@@ -117,7 +122,8 @@ class InlineTasks:
         """Do nothing: no work is under way."""
 
     def close(self) -> None:
-        """Do nothing: no work is under way."""
+        """Accept no more offers. No work is under way."""
+        self._closed = True
 
 
 class _Ended:

@@ -18,6 +18,7 @@ from stratalog.codec import is_decimal
 from stratalog.errors import Corrupt, Invalid, NotFound, VersionForgotten
 from stratalog.log.callbacks import Report
 from stratalog.log.chain import genesis
+from stratalog.log.names import DOCUMENT_OR_LOG
 from stratalog.log.verification import DAMAGE_ERRORS, INTACT_ERRORS, ChainReport
 from stratalog.maintenance.verification import (
     HistoryName,
@@ -102,7 +103,7 @@ def checkpoint_of(store: Store, history: HistoryName) -> Checkpoint:
     Raises NotFound, and Corrupt for a damaged head or origin.
     """
     if history.kind == "log":
-        log = store.log(history.organisation, history.name)
+        log = store.log(history.organisation, history.name, noun=DOCUMENT_OR_LOG)
         head = log.head()
         return Checkpoint(history, log.record.origin, head.version, head.hash)
     latest = store.records(history.organisation).stat(history.name)

@@ -17,6 +17,7 @@ from stratalog.limits import VERIFY_ATTEMPTS_MAX
 from stratalog.log import Environment, Log, open_log
 from stratalog.log.callbacks import Report
 from stratalog.log.directory import LOGS, is_listed, list_directory, list_lines, list_organisations
+from stratalog.log.names import DOCUMENT_OR_LOG
 from stratalog.log.verification import ChainReport
 from stratalog.maintenance.damage import DamageList, StoredDamage, item_key
 from stratalog.maintenance.document_check import DocumentCheck
@@ -197,7 +198,7 @@ def _inspect(
 def _open_listed(environment: Environment, history: HistoryName, damages: DamageList) -> Log:
     """Open a log. Raises NotFound, and adds a damage if the log is listed."""
     try:
-        return open_log(environment, history.organisation, history.name)
+        return open_log(environment, history.organisation, history.name, noun=DOCUMENT_OR_LOG)
     except NotFound:
         if is_listed(environment.index, history.organisation, LOGS, history.name):
             key = item_key(name_partition(history.organisation, history.name), NAME_SORT)

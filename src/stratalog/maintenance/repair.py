@@ -35,7 +35,7 @@ from stratalog.log.blob_batch import BlobBatch
 from stratalog.log.directory import LOGS, RECORDS, directory_put, name_line_put, organisation_put
 from stratalog.log.entries import SEAL
 from stratalog.log.family_members import depth_of, member_put, minimal_depths
-from stratalog.log.names import name_check, read_name
+from stratalog.log.names import DOCUMENT_OR_LOG, name_check, read_name
 from stratalog.log.pins import Pin, pin_put
 from stratalog.log.segments import list_segments
 from stratalog.maintenance.damage import StoredDamage, item_key
@@ -166,7 +166,7 @@ class _Repair:
     def _open(self) -> Log | None:
         try:
             if self._history.kind == "log":
-                return open_log(self._environment, self._history.organisation, self._history.name)
+                return open_log(self._environment, self._history.organisation, self._history.name, noun=DOCUMENT_OR_LOG)
         except (Corrupt, NotFound):
             pass
         return None

@@ -16,7 +16,7 @@ from stratalog.log import Environment, Log, open_log
 from stratalog.log.callbacks import Report
 from stratalog.log.directory import LOGS, RECORDS, is_listed, list_ids
 from stratalog.log.listed_items import Damaged, raise_damage
-from stratalog.log.names import read_name
+from stratalog.log.names import DOCUMENT_OR_LOG, read_name
 from stratalog.log.verification import (
     DAMAGE_ERRORS,
     INTACT_ERRORS,
@@ -106,7 +106,7 @@ def check_history_upto(environment: Environment, history: HistoryName, upto: int
     if upto is None or history.kind == "record":
         return
     try:
-        log = open_log(environment, history.organisation, history.name)
+        log = open_log(environment, history.organisation, history.name, noun=DOCUMENT_OR_LOG)
         floor = log.floor()
         first = max(floor, log.first) if log.record.kind == "document" else floor
     except DAMAGE_ERRORS:
@@ -171,7 +171,7 @@ def _verify_attempt(
     store: Store, history: HistoryName, upto: int | None, progress: Report | None
 ) -> HistoryReport | None:
     """Verify a log once. Return None if the floor rose meanwhile and no finding is certain."""
-    log = store.log(history.organisation, history.name)
+    log = store.log(history.organisation, history.name, noun=DOCUMENT_OR_LOG)
     floor = log.floor()
     try:
         report = _verify_log(store, history, log, upto, progress)

@@ -79,6 +79,10 @@ class Blobs(Protocol):
         calls ``damaged`` with each such key that starts with ``prefix``, at least once. Files and objects of other
         programs, in a folder or bucket, are left out.
 
+        A list shows no single moment. It yields each blob that is stored during the whole list, and may leave out a
+        blob that is put or deleted meanwhile. So if one blob is put and then the blob that it replaces is deleted, a
+        list may yield neither.
+
         Raises Unavailable, also while iterating.
         """
         ...

@@ -14,7 +14,7 @@ import msgspec
 from stratalog.codec import Value
 from stratalog.protocol.draft import Draft
 
-__all__ = ["BUILT_IN_MUTATORS", "Mutator", "Mutators", "Rejected", "check_has_run", "wrong_arguments"]
+__all__ = ["BUILT_IN_MUTATORS", "Mutator", "Mutators", "Rejected", "check_has_run", "reason_of", "wrong_arguments"]
 
 Mutator = Callable[[Draft, Any], None]
 """A function of the draft and the mutation's arguments. A mutator uses no clock, no randomness and no I/O."""
@@ -28,6 +28,19 @@ class Rejected(Exception):  # not a StratalogError, because the error becomes an
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+def reason_of(exc: Exception) -> str:
+    """Return the reason of the rejection that ``exc`` makes: text that can be stored, whatever the mutator has raised.
+
+    The argument of `Rejected` may be no text, and a text may contain a lone surrogate. An exception of the application
+    may lack its reason, or fail when it is printed.
+    """
+    try:
+        reason = str(getattr(exc, "reason", exc)) if isinstance(exc, Rejected) else f"{type(exc).__name__}: {exc}"
+    except Exception:  # noqa: BLE001 - the code of the application may raise anything
+        reason = type(exc).__name__
+    return reason if reason.isascii() else reason.encode(errors="replace").decode()
 
 
 def check_has_run(result: object) -> None:

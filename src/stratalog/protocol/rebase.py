@@ -14,7 +14,7 @@ import msgspec
 from stratalog.codec import decode
 from stratalog.errors import Invalid
 from stratalog.protocol.draft import Draft
-from stratalog.protocol.mutators import Mutators, Rejected, check_has_run
+from stratalog.protocol.mutators import Mutators, check_has_run, reason_of
 
 __all__ = ["Effect", "Intent", "rebase", "run_intent"]
 
@@ -60,10 +60,8 @@ def rebase(draft: Draft, mutators: Mutators, intents: Iterable[Intent]) -> list[
 def _attempt(draft: Draft, mutators: Mutators, intent: Intent) -> Effect:
     try:
         return run_intent(draft, mutators, intent)
-    except Rejected as exc:
-        return Effect(reason=exc.reason)
     except MemoryError:
         raise  # the machine failed, not the mutation
     except Exception as exc:  # noqa: BLE001 - the server rejects the mutation after any exception of its mutator
         # See docs/design.md#a-rejected-mutation-is-a-committed-outcome
-        return Effect(reason=f"{type(exc).__name__}: {exc}")
+        return Effect(reason=reason_of(exc))

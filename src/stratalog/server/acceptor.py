@@ -87,6 +87,11 @@ class Acceptor:
         else:
             _close(connection, allocation)
 
+    async def set_up(self) -> None:
+        """Wait until each connection whose set-up has begun has its protocol."""
+        if self._connecting:
+            await asyncio.wait(self._connecting)
+
     async def _accept_some(self) -> None:
         """Accept pending connections, and begin the set-up of up to `SETUPS_PER_TURN_MAX` connections.
 

@@ -142,13 +142,15 @@ class WebServer(uvicorn.Server):
     async def shutdown(self, sockets: Any = None) -> None:
         """Close the listening socket, end live connections, and finish running requests within `SHUTDOWN_SECONDS`."""
         accepting, checking = self._running
+        # Before the first wait: a connection that is adopted during a wait would not know that the server stops.
+        if self._handovers is not None:
+            self._handovers.close()
         accepting.cancel()
         await asyncio.wait([accepting])
+        await self._acceptor.set_up()
         # Otherwise the system would queue new connections, and reset them when this process ends. A proxy sends a
         # request to another server if its connection is refused, but not if it is reset.
         self._listening.close()
-        if self._handovers is not None:
-            self._handovers.close()
         # End live connections first: uvicorn waits for responses, and a stream of events never ends by itself.
         self._service.hub.close()
         # Deadlines apply until the last request has ended.

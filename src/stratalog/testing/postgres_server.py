@@ -1,4 +1,4 @@
-"""A temporary PostgreSQL server. Its socket and its data are in a temporary folder."""
+"""A temporary PostgreSQL server. Its data are in a temporary folder, its socket in another."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from glob import glob
 from pathlib import Path
 from shlex import quote as quoted
@@ -19,14 +20,17 @@ __all__ = ["PostgresServer", "postgres_server"]
 
 USER = "stratalog"
 START_SECONDS_MAX = 60
+SOCKETS = "/tmp"
+"""The folder of sockets, even if `TMPDIR` is set. A socket's path has at most 107 bytes."""
 
 
 class PostgresServer:
     """A server that a test can stop, kill and start again."""
 
-    def __init__(self, programs: Path, folder: Path, options: Sequence[str]) -> None:
+    def __init__(self, programs: Path, folder: Path, sockets: str, options: Sequence[str]) -> None:
         self._programs = programs
         self._folder = folder
+        self._sockets = sockets
         self._options = options
         # PostgreSQL refuses to run as root. If this process runs as root, PostgreSQL runs as `postgres`, a user that
         # Debian's package creates.
@@ -43,13 +47,13 @@ class PostgresServer:
 
         With ``target_session_attrs=read-write``, libpq connects to the server that accepts writes.
         """
-        hosts = ",".join(quote(str(server._folder), safe="") for server in (self, *others))
+        hosts = ",".join(quote(server._sockets, safe="") for server in (self, *others))
         return f"postgresql://{USER}@/postgres?host={hosts}"
 
     @property
     def environment(self) -> dict[str, str]:
         """The variables by which programs of PostgreSQL find the server, for URLs like ``postgresql:///postgres``."""
-        return {"PGHOST": str(self._folder), "PGUSER": USER, "PGDATABASE": "postgres"}
+        return {"PGHOST": self._sockets, "PGUSER": USER, "PGDATABASE": "postgres"}
 
     @property
     def pid(self) -> int:
@@ -67,12 +71,13 @@ class PostgresServer:
         Deletes the data of an earlier run.
         """
         if self._user:
-            shutil.chown(self._folder, self._user)
+            for folder in (self._folder, self._sockets):
+                shutil.chown(folder, self._user)
         shutil.rmtree(self._data, ignore_errors=True)
         if primary is None:
             self._run("initdb", "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
         else:
-            source = f"host={primary._folder} user={USER} application_name={self._folder.name}"
+            source = f"host={primary._sockets} user={USER} application_name={self._folder.name}"
             self._run("pg_basebackup", "-R", "-c", "fast", "--no-sync", "-d", source)
 
     def promote(self) -> None:
@@ -81,7 +86,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server, and wait until it accepts connections."""
-        options = f"-k {self._folder} -c listen_addresses= {' '.join(self._options)}"
+        options = f"-k {self._sockets} -c listen_addresses= {' '.join(self._options)}"
         self._run("pg_ctl", "-w", "-t", str(START_SECONDS_MAX), "-l", str(self._folder / "log"), "-o", options, "start")
 
     def stop(self, mode: str = "immediate") -> None:
@@ -112,10 +117,12 @@ def postgres_server(options: Sequence[str] = (), primary: PostgresServer | None 
     ``options`` are arguments of the server, such as ``-c fsync=off``. Raises RuntimeError if PostgreSQL is not
     installed or does not start.
     """
-    # Do not use a folder of the caller: a socket's path has at most 107 bytes, and the server's user must reach it.
-    with TemporaryDirectory(prefix="stratalog-") as folder:
-        Path(folder).chmod(0o755)
-        server = PostgresServer(_programs(), Path(folder), options)
+    # Do not use a folder of the caller: the server's user must reach it.
+    make = partial(TemporaryDirectory, prefix="stratalog-")
+    with make() as folder, make(dir=SOCKETS) as sockets:
+        for made in (folder, sockets):
+            Path(made).chmod(0o755)
+        server = PostgresServer(_programs(), Path(folder), sockets, options)
         server.create(primary)
         # A test may start the server again, so the shell reads the process id at the kill. SIGQUIT shuts down at once.
         pid = f"$(head -n 1 {quoted(str(Path(folder) / 'data' / 'postmaster.pid'))})"

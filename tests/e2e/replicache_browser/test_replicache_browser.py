@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from stratalog.server.app import create_app
 from stratalog.server.pages import HEADERS, POLICY
 from stratalog.store import Store, open_store
-from tests.e2e.serving import Storyteller, serving, told_stories
+from tests.e2e.serving import Storyteller, passed_stories, serving
 from tests.e2e.test_browser import HERE as DRIVER
 from tests.e2e.test_replicache import HERE as CLIENT
 from tests.node import install, node_program
@@ -124,7 +124,7 @@ def node() -> str:
 
 
 def test_every_story_in_the_scripts_is_a_test_case(node: str) -> None:
-    assert told_stories(HERE, node) == STORIES
+    assert passed_stories(HERE, node) == STORIES
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ xml              reads untrusted XML
 xml_bounds       checks the limits of XML
 polls            polls sources on a schedule
 ingest           stores newer records, and makes dead letters of failures
+deletions        delete records, and find the records that a complete state lacks
 precedence       whether a record replaces a version of the same or a later time
 dry_run          counts the changes of an ingest, and writes nothing
 model            the shared model

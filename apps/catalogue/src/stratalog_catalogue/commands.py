@@ -295,7 +295,7 @@ def diff(session: Session, source: str, id: str, before: int, after: int) -> Non
     organisation, name = split_name(source)
     difference = _module("queries").differences(session.open().records(organisation), name, id, before, after)
     texts = [f"{change.path}: {_side(change.before)} → {_side(change.after)}" for change in difference.changes]
-    session.answer(difference, "\n".join([*texts, *difference.lines]) or "the same")
+    session.answer(difference, *([*texts, *difference.lines] or ["the same"]))
 
 
 @command("migrate", example="stratalog catalogue migrate acme/miro vhs-miro")
@@ -364,9 +364,10 @@ def _module(name: str) -> Any:
 
 
 def _ingest_line(source: str, counts: Any) -> str:
-    parts = f"{counts.new:,} new, {counts.same:,} unchanged, {counts.deleted:,} deleted, {counts.failed:,} failed"
-    withheld = f", {counts.withheld:,} deletions withheld" if counts.withheld else ""
-    return f"{source}: {counts.read:,} read, {parts}{withheld}"
+    line = f"{counts.new:,} new, {counts.same:,} unchanged, {counts.deleted:,} deleted, {counts.failed:,} failed"
+    line += f", {counts.withheld:,} deletions withheld" if counts.withheld else ""
+    line += f"; {counts.conflicting:,} not stored: another record has the id and time" if counts.conflicting else ""
+    return f"{source}: {counts.read:,} read, {line}"
 
 
 def _scanned(done: Any) -> dict[str, int]:
@@ -379,13 +380,8 @@ def _scan_line(done: Any) -> str:
 
 def _version_row(version: Any) -> list[str]:
     time = "" if version.source_time_ms is None else local_time(version.source_time_ms)
-    return [
-        str(version.version),
-        local_time(version.stored_ms),
-        time,
-        size_text(version.size),
-        "deleted" if version.deleted else "",
-    ]
+    state = "deleted" if version.deleted else ""
+    return [str(version.version), local_time(version.stored_ms), time, size_text(version.size), state]
 
 
 def _side(value: Any) -> str:

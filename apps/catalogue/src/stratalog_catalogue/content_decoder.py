@@ -37,18 +37,19 @@ def decoded(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
 
 
 def _inflated(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
-    inflater, rest = None, b""
+    inflater, rest, is_gzip = None, b"", False
     for piece in pieces:
         left, rest, is_full = rest + piece, b"", False
         try:
             while left or is_full:
-                # Gzip content may have several members. Drop bytes after a member that begin no other member.
-                if inflater is not None and inflater.eof and not left.startswith(GZIP_BEGINNING):
+                # Gzip content may have several members. Drop bytes after a member that begin no other member, and all
+                # bytes after a zlib or raw stream.
+                if inflater is not None and inflater.eof and not (is_gzip and left.startswith(GZIP_BEGINNING)):
                     rest = left[: len(GZIP_BEGINNING)]  # perhaps the first byte of a member
                     yield b""
                     break
                 if inflater is None or inflater.eof:
-                    inflater = _inflater(coding, left)
+                    inflater, is_gzip = _inflater(coding, left), left[:1] == GZIP_BEGINNING[:1]
                 part = inflater.decompress(left, PIECE_BYTES)
                 yield part
                 # After a full piece, a decoder that has read all its input may have more output.

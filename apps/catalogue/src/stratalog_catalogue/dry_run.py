@@ -7,8 +7,9 @@ from collections.abc import Callable
 import msgspec
 
 from stratalog import Records, StratalogError, Unavailable
+from stratalog_catalogue.deletions import living_version, missing_records
 from stratalog_catalogue.folder import Step
-from stratalog_catalogue.ingest import IngestCounts, body_of, living_version, missing_records, time_of
+from stratalog_catalogue.ingest import IngestCounts, body_of, time_of
 from stratalog_catalogue.names import source_id, stored_id
 from stratalog_catalogue.precedence import may_replace, note_read, replaces
 from stratalog_catalogue.record_splitter import SplitRecord, Unreadable
@@ -27,7 +28,8 @@ def preview(
     """Return the counts that `take` would return for a step, if the poll has no record twice. Raises Unavailable.
 
     The function writes nothing, not even a dead letter. It compares each record with the present state of the store. So
-    it counts both copies of a new record in one poll as new, while `take` counts the second copy as same.
+    it counts both copies of a new record in one poll as new, while `take` counts the second copy as same. It counts no
+    conflicting records.
     """
     counts = IngestCounts()
     step.seen.update(map(stored_id, step.present))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,11 @@ from stratalog import VersionConflict as Overtaken
 from stratalog.codec import sha256
 from stratalog.limits import POINTER_BYTES_MAX, REASON_BYTES_MAX
 from stratalog.struct_types import resolved
+from stratalog_catalogue.deletions import delete_record, missing_records
 from stratalog_catalogue.encodings import UTF8
 from stratalog_catalogue.folder import Step
 from stratalog_catalogue.letters import letters_with
 from stratalog_catalogue.limits import (
-    CATALOGUE_DELETIONS_UNASKED_MAX,
     CATALOGUE_ID_STORED_BYTES_MAX,
     CATALOGUE_METADATA_BYTES_MAX,
     CATALOGUE_RECORD_TRIES_MAX,
@@ -49,9 +49,7 @@ __all__ = [
     "fail",
     "failure_of",
     "is_row_letter",
-    "living_version",
     "metadata_of",
-    "missing_records",
     "resolve",
     "take",
     "take_record",
@@ -80,6 +78,12 @@ class IngestCounts(msgspec.Struct):
     failed: int = 0
     withheld: int = 0
     """Deletions that were not done, because a complete state lacked too many records."""
+
+    conflicting: int = 0
+    """Those of ``same`` that differ from the stored version although they have its time.
+
+    Usually, an earlier record of the same file or answer has the same id.
+    """
 
     def add(self, other: IngestCounts) -> None:
         """Add the counts of ``other`` to these counts."""
@@ -128,10 +132,12 @@ def take(
     intake = _Intake(records, source, step, progress)
     for stored in records.put_many(intake.bodies()):
         intake.settle(stored)
+    if intake.error is not None:
+        raise intake.error
     counts = intake.counts
     if step.is_complete and not counts.failed:
         missing, counts.withheld = missing_records(records, source, step.seen, allow_deletions)
-        counts.deleted += sum(_delete(records, record_id, step.time_ms) for record_id in missing)
+        counts.deleted += sum(delete_record(records, record_id, step.time_ms) for record_id in missing)
     return counts
 
 
@@ -139,7 +145,7 @@ def take_record(records: Records, source: Source, record: SplitRecord, time_ms: 
     """Store or delete one record in its own commit. Return whether this made a version. A file may have any size."""
     record_id, time = source_id(source.name, record.id), time_of(record, time_ms)
     if record.deleted:
-        return _delete(records, record_id, time)
+        return delete_record(records, record_id, time)
     if record.path is not None:
         metadata = metadata_of(source, record)
         return records.put_if_newer(record_id, _file_parts(record.path), time, metadata=metadata) is not None
@@ -187,6 +193,9 @@ class _Intake:
 
     def __init__(self, records: Records, source: Source, step: Step, progress: Callable[[int], None]) -> None:
         self.counts = IngestCounts()
+        self.error: Exception | None = None
+        """The error that ended the bodies. `put_many` reads ahead, so the bodies before the error are stored first."""
+
         self._records = records
         self._source = source
         self._step = step
@@ -198,10 +207,16 @@ class _Intake:
         self._bodiless = _bodiless(records, source) if source.format == "file" else set()
 
     def bodies(self) -> Iterator[NewBody]:
-        """Yield the bodies that may share a commit.
+        """Yield the bodies that may share a commit. Keep an error in ``error``, and end.
 
         Between the bodies, store files and deletions, and make dead letters of unreadable records.
         """
+        try:
+            yield from self._bodies()
+        except Exception as exc:  # noqa: BLE001 - `take` raises the error after it has stored the bodies
+            self.error = exc
+
+    def _bodies(self) -> Iterator[NewBody]:
         for record in self._step.records:
             self.counts.read += 1
             self._progress(1)
@@ -229,6 +244,13 @@ class _Intake:
         else:
             self.counts.new += new
             self.counts.same += not new
+            self.counts.conflicting += not new and self._is_conflicting(record, stored.version)
+
+    def _is_conflicting(self, record: SplitRecord, latest: RecordVersion | None) -> bool:
+        """Return whether the record differs from the stored version although both have the same time."""
+        if latest is None or latest.deleted or latest.redacted:
+            return False
+        return latest.source_time_ms == time_of(record, self._step.time_ms) and latest.digest != sha256(record.body)
 
     def _replace(self, record: SplitRecord, latest: RecordVersion) -> bool:
         """Store a record that replaces a version with the same or a later time. Return whether it does."""
@@ -339,53 +361,6 @@ def metadata_of(source: Source, record: SplitRecord) -> dict[str, Any]:
         if len(msgspec.json.encode({**metadata, name: value})) <= CATALOGUE_METADATA_BYTES_MAX:
             metadata[name] = value
     return metadata
-
-
-def _delete(records: Records, record_id: str, time_ms: int) -> bool:
-    """Delete a record and return True.
-
-    Return False if the record is newer than ``time_ms``, already deleted, or unknown.
-    """
-    while (latest := living_version(records, record_id, time_ms)) is not None:
-        try:
-            records.delete(record_id, expected=latest, source_time_ms=time_ms)
-            return True
-        except Overtaken:
-            continue
-    return False
-
-
-def living_version(records: Records, record_id: str, time_ms: int) -> int | None:
-    """Return the latest version of a record, or None if the record is deleted, unknown or newer than ``time_ms``."""
-    try:
-        latest = records.stat(record_id)
-    except NotFound:
-        return None
-    return None if latest.deleted or (latest.source_time_ms or 0) > time_ms else latest.version
-
-
-def missing_records(records: Records, source: Source, seen: Set[str], allow_deletions: bool) -> tuple[list[str], int]:
-    """Return the records that a complete state lacks and that may be deleted, and the number of withheld deletions.
-
-    If the state lacks too many records, all its deletions are withheld.
-    """
-    prefix = f"{SOURCES}{source.name}/"
-    unseen = (line.id for line in records.list(prefix=prefix) if line.id.removeprefix(prefix) not in seen)
-    missing = [record_id for record_id in unseen if not records.stat(record_id).deleted]
-    if allow_deletions or not _is_too_much(source, len(missing), len(seen)):
-        return missing, 0
-    return [], len(missing)
-
-
-def _is_too_much(source: Source, missing: int, present: int) -> bool:
-    """Return whether a complete state lacks more records than may be deleted without ``allow_deletions``.
-
-    An empty state lacks too many records if any record is stored.
-    """
-    if not present:
-        return missing > 0
-    percent = 100 * missing / (missing + present)
-    return missing > CATALOGUE_DELETIONS_UNASKED_MAX and percent > source.deletions_percent_max
 
 
 def _file_digest(path: Path) -> bytes:

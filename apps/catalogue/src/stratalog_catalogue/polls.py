@@ -6,6 +6,7 @@ A source's checkpoint is stored only after all records before it are stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +22,7 @@ from stratalog_catalogue.ingest import IngestCounts, resolve, take
 from stratalog_catalogue.limits import CATALOGUE_POLL_TRIES_MAX, CATALOGUE_RETRY_AFTER_SECONDS_MAX
 from stratalog_catalogue.names import CHECKPOINTS, POLLS
 from stratalog_catalogue.oai import poll_oai
-from stratalog_catalogue.source_rename import move_late_records
+from stratalog_catalogue.source_rename import move_late_records, settings_version
 from stratalog_catalogue.sources import Source, read_source, source_names
 
 __all__ = [
@@ -131,15 +132,18 @@ def poll_source(
     """
     counts = IngestCounts()
     tries, retry = 0, Retry(clock, RETRY_POLICY)
+    settings: int | None = None
     while True:
         try:
+            if settings is None:
+                settings = settings_version(records, source.name)
             checkpoint, version = _checkpoint(records, source)
             # Read the settings after the checkpoint. If the source was removed, renamed or moved before this read, the
             # poll ends here. If not, the removal, the rename or the next poll of the new location changes the
             # checkpoint's version, and this poll cannot save.
             if (reason := _reason_to_end(records, source)) is not None:
                 if counts.read or tries:  # a failed try may have stored records, too
-                    move_late_records(records, source.name)
+                    move_late_records(records, source.name, settings)
                 return Polled(source=source.name, taken=counts, reason=reason)
             newest = checkpoint
             for step in _steps(source, checkpoint, connect, clock):
@@ -160,7 +164,7 @@ def poll_source(
             if tries < CATALOGUE_POLL_TRIES_MAX and isinstance(exc, Unavailable | OSError):
                 clock.sleep(_retry_seconds(retry, exc))
                 continue
-            return _broken_off(records, source, counts, exc)
+            return _broken_off(records, source, settings, counts, exc)
     if records.failure(POLLS + source.name) is not None:
         resolve(records, POLLS + source.name)
     return Polled(source=source.name, taken=counts)
@@ -185,8 +189,19 @@ def preview_source(
     return Polled(source=source.name, taken=counts, reason=reason, dry_run=True)
 
 
-def _broken_off(records: Records, source: Source, counts: IngestCounts, cause: Exception) -> Polled:
-    """Count a failed poll of a source and return its outcome. Raises Unavailable if the store is unavailable."""
+def _broken_off(
+    records: Records, source: Source, settings: int | None, counts: IngestCounts, cause: Exception
+) -> Polled:
+    """Count a failed poll of a source and return its outcome. Raises Unavailable if the store is unavailable.
+
+    A failed poll of a source that was removed, renamed or moved meanwhile is no failure of the source.
+    """
+    ended = None
+    with suppress(Corrupt, Invalid):  # settings that cannot be read name no other reason
+        ended = _reason_to_end(records, source)
+    if ended is not None and settings is not None:
+        move_late_records(records, source.name, settings)
+        return Polled(source=source.name, taken=counts, reason=ended)
     reason = reason_of(cause)
     letter = records.fail(POLLS + source.name, reason[:300], pointer=_pointer(source))
     return Polled(source=source.name, taken=counts, reason=reason, dead=letter.dead)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from stratalog import Conflict, Corrupt, DeadLetter, Invalid, NotFound, Records, RecordVersion
+from stratalog import Conflict, Corrupt, DeadLetter, Invalid, NotFound, Records, RecordVersion, VersionConflict
 from stratalog.limits import INTEGER_MAX
 from stratalog.struct_types import resolved
 from stratalog_catalogue.ingest import fail, failure_of, resolve
@@ -29,7 +29,7 @@ from stratalog_catalogue.names import (
 )
 from stratalog_catalogue.sources import Source, forget_checkpoint, has_source, put_settings, read_source, remove_source
 
-__all__ = ["RenameCounts", "is_moved", "move_late_records", "rename_source"]
+__all__ = ["RenameCounts", "is_moved", "move_late_records", "rename_source", "settings_version"]
 
 _MOVED = "renamed/"
 _MOVED_MS = -INTEGER_MAX
@@ -66,7 +66,7 @@ def rename_source(
             records.put(CHECKPOINTS + other, records.get(CHECKPOINTS + name).body)
     counts = RenameCounts()
     # A poll that began before the rename may still write records, so repeat until a pass moves no record.
-    while moved := _move_records(records, name, other, progress):
+    while moved := _move_records(records, name, other, is_made, progress):
         counts.records += moved.records
         counts.versions += moved.versions
     counts.letters = _move_letters(records, name, other)
@@ -80,30 +80,61 @@ def rename_source(
     return counts
 
 
-def move_late_records(records: Records, name: str) -> None:
+def settings_version(records: Records, name: str) -> int:
+    """Return the version of a source's settings, or 0 if there never was a source of this name."""
+    newest = _newest(records, SETTINGS + name)
+    return newest.version if newest else 0
+
+
+def move_late_records(records: Records, name: str, since: int) -> None:
     """Move the records and dead letters that a poll of the source ``name`` stored after the end of a rename.
 
-    Do nothing if the source was not renamed, or if another source has the name by now. Raises the errors of a rename.
+    ``since`` is the version of the source's settings at the beginning of the poll. Do nothing if the source was not
+    renamed, or if another source has the name by now, or had it and was removed. Raises Unavailable and Corrupt.
     """
-    other = _name_after(records, name)
-    if other is None or not has_source(records, other):
+    other = _name_after(records, name, since)
+    if other is None:
         return
-    while _move_records(records, name, other, lambda count: None):
-        pass
+    while True:
+        try:
+            if _move_records(records, name, other, True, lambda count: None) is None:
+                break
+        except VersionConflict:
+            continue  # another process moves the same records, or another poll writes them
     _move_letters(records, name, other)
     if has_source(records, name):
         # A new source has taken the name meanwhile, and some of its records may be moved. So it must read all again.
         forget_checkpoint(records, name)
 
 
-def _name_after(records: Records, name: str) -> str | None:
-    """Return the name to which a source was renamed, or None if it was not. The deletion follows the last settings."""
-    newest, last = [*islice(records.versions(SETTINGS + name, reverse=True), 2), None, None][:2]
-    if newest is None or last is None or not newest.deleted:
+def _name_after(records: Records, name: str, since: int) -> str | None:
+    """Return the present name of the source that had the name ``name`` when its settings had the version ``since``.
+
+    Return None if the source was not renamed or was removed since. Also return None if records under the name may be
+    those of a later source: one that has the name now, or that was removed, since a removed source's records stay.
+    """
+    names: list[str | None] = []
+    settings: RecordVersion | None = None
+    for version in records.versions(SETTINGS + name):
+        if version.deleted and version.version > since:
+            names.append(settings and _renamed_to(records, settings))
+        settings = None if version.deleted else version
+    if settings is not None or not names or None in names:
         return None
+    other = names[0]
+    seen = {name}
+    while other is not None and other not in seen and not has_source(records, other):
+        seen.add(other)
+        renamed = list(islice(records.versions(SETTINGS + other, reverse=True), 2))
+        other = _renamed_to(records, renamed[1]) if len(renamed) > 1 else None
+    return None if other in seen else other
+
+
+def _renamed_to(records: Records, version: RecordVersion) -> str | None:
+    """Return the new name in these settings of a source, or None. A deletion has none."""
     try:
-        settings = msgspec.json.decode(records.get(SETTINGS + name, last.version).body, type=resolved(Source))
-    except (msgspec.DecodeError, RecursionError):
+        settings = msgspec.json.decode(records.get(version.id, version.version).body, type=resolved(Source))
+    except (msgspec.DecodeError, NotFound, RecursionError):
         return None
     return settings.renamed_to or None
 
@@ -122,8 +153,13 @@ def _check_free(records: Records, source: Source, other: str) -> None:
             raise Conflict("records of another source have that name", source=other, record=line.id)
 
 
-def _move_records(records: Records, name: str, other: str, progress: Callable[[int], None]) -> RenameCounts | None:
-    """Move all records once and return the counts, or None if no record was moved."""
+def _move_records(
+    records: Records, name: str, other: str, is_made: bool, progress: Callable[[int], None]
+) -> RenameCounts | None:
+    """Move all records once and return the counts, or None if no record was moved.
+
+    ``is_made`` says whether the new source exists already, and may have read and deleted records itself.
+    """
     counts = RenameCounts()
     prefix = f"{SOURCES}{name}/"
     for line in records.list(prefix=prefix):
@@ -131,7 +167,7 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
         if newest.write_id == _moved(other):
             continue
         id = line.id.removeprefix(prefix)
-        copied = _copy(records, line.id, f"{SOURCES}{other}/{id}", name)
+        copied = _copy(records, line.id, f"{SOURCES}{other}/{id}", name, is_made)
         if newest.deleted and not copied:
             continue
         if not newest.deleted:
@@ -146,25 +182,29 @@ def _move_records(records: Records, name: str, other: str, progress: Callable[[i
     return counts if counts.records else None
 
 
-def _copy(records: Records, source_id: str, target_id: str, name: str) -> int:
+def _copy(records: Records, source_id: str, target_id: str, name: str, is_made: bool) -> int:
     """Copy the remaining versions of a record to another id, and return the number of copied versions.
 
-    Versions that an earlier rename moved to another source are not copied. Nor is a version whose time is not later
-    than that of a version which the new source has read itself.
+    Versions that an earlier rename moved to another source are not copied. Nor is a late version, whose time is not
+    later than that of the newest version or deletion of the new source. A version is late if an earlier pass has moved
+    the record, or if the new source may have read the record itself.
     """
     newest = _newest(records, target_id)
     latest, copied = (newest.version, _copied(newest, name)) if newest else (0, 0)
     count = 0
-    is_polled = newest is not None and not newest.deleted and not _is_copy(newest, name)
-    polled_ms = (newest.source_time_ms or 0) if newest is not None and is_polled else -INTEGER_MAX
     versions = list(records.versions(source_id))
     # An earlier rename has moved the versions before its deletion to another source already.
-    done = max([copied, *(version.version for version in versions if is_moved(version))])
+    moved = max((version.version for version in versions if is_moved(version)), default=0)
+    done = max(copied, moved)
+    # The deletion of a moved record is earlier than any version. So a poll that still reads an old state can store a
+    # version that is older than the moved versions.
+    is_late = newest is not None and (is_made or (copied < moved if copied else not newest.deleted))
+    newest_ms = (newest.source_time_ms or 0) if newest is not None and is_late else -INTEGER_MAX
     for version in versions:
         # A redacted version has no body to copy. A deletion is not copied while the target record has no version.
         if version.version <= done or version.redacted or (version.deleted and not latest):
             continue
-        if is_polled and (version.source_time_ms or 0) <= polled_ms:
+        if (version.source_time_ms or 0) <= newest_ms:
             continue
         # Concurrent runs cannot interleave their copies: the expected version of the slower run is out of date.
         given: dict[str, Any] = {

@@ -239,8 +239,8 @@ def plain(given: Given) -> Work:
 
 TRANSFORMERS: Mapping[str, Transformer] = {
     "plain": Transformer("plain/1", plain),
-    "debian-package": Transformer("debian-package/1", debian_package),
-    "debian-source": Transformer("debian-source/1", debian_source),
+    "debian-package": Transformer("debian-package/2", debian_package),
+    "debian-source": Transformer("debian-source/2", debian_source),
     "rfc-index": Transformer("rfc-index/1", rfc_entry),
     "rfc-json": Transformer("rfc-json/1", rfc_json),
     "rfc-xml": Transformer("rfc-xml/1", rfc_xml),

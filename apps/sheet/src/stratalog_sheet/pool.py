@@ -66,7 +66,7 @@ class EnginePool:
             self._check_open()
             self._is_ahead = True
             if not self._all:
-                self._idle.append(self._start_engine())
+                self._start_engine()
 
     @contextmanager
     def lend(self, owner: str = "") -> Iterator[Models]:
@@ -83,13 +83,12 @@ class EnginePool:
         if owner in held:
             yield held[owner]
             return
-        models = self._take(owner)
-        held[owner] = models
         try:
-            yield models
+            self._take(owner, held)
+            yield held[owner]
         finally:
-            held.pop(owner, None)
-            self._give_back(owner, models)
+            if (models := held.pop(owner, None)) is not None:
+                self._give_back(owner, models)
 
     @contextmanager
     def without(self) -> Iterator[None]:
@@ -122,7 +121,6 @@ class EnginePool:
             self._is_closed = True
             engines = [models.engine for models in self._all]
             self._all.clear()
-            self._idle.clear()
             self._freed.notify_all()
         for engine in engines:
             engine.close()
@@ -136,7 +134,8 @@ class EnginePool:
         self._freed = threading.Condition()
         self._mine = _Held()
         self._all: list[Models] = []
-        self._idle: list[Models] = []
+        """The engines. The first idle engine among them has been idle for longest."""
+
         self._lent: dict[str, Models] = {}
         self._numbers = count()
         self._waiting: dict[int, str] = {}
@@ -145,13 +144,18 @@ class EnginePool:
         self._is_closed = False
         self.unopenable = Unopenable(self.clock, self.settings.unopenable_seconds)
 
-    def _take(self, owner: str) -> Models:
+    @property
+    def _idle(self) -> list[Models]:
+        """The idle engines. They are computed, so that no interrupt leaves an engine neither idle nor lent."""
+        lent = {id(models) for models in self._lent.values()}
+        return [models for models in self._all if id(models) not in lent]
+
+    def _take(self, owner: str, held: dict[str, Models]) -> None:
+        """Lend models to the owner, and add them to ``held``. After an interrupt, `lend` returns what ``held`` has."""
         with self._freed:
             number = next(self._numbers)
-            models = self._in_turn(number, owner) or self._wait(number, owner)
-            self._lent[owner] = models
+            held[owner] = self._lent[owner] = self._in_turn(number, owner) or self._wait(number, owner)
             self._start_ahead()
-        return models
 
     def _wait(self, number: int, owner: str) -> Models:
         if len(self._waiting) >= self.settings.waiting_max:
@@ -183,18 +187,15 @@ class EnginePool:
         return self._available(owner)
 
     def _available(self, owner: str) -> Models | None:
-        """Take an idle engine for the owner or start an engine. Return None if the caller must wait.
+        """Return an idle engine for the owner or start an engine. Return None if the caller must wait.
 
         Raises Unavailable if an engine cannot start.
         """
         if owner in self._lent:
             return None
         self._drop_ended()
-        warm = [models for models in self._idle if models.holds(owner)]
-        if warm or self._idle:
-            models = (warm or self._idle)[0]
-            self._idle.remove(models)
-            return models
+        if idle := self._idle:
+            return next((models for models in idle if models.holds(owner)), idle[0])
         return self._start_engine() if len(self._all) < self.settings.engines_max else None
 
     def _check_open(self) -> None:
@@ -206,14 +207,14 @@ class EnginePool:
             self._lent.pop(owner, None)
             if models in self._all:
                 # `_available` takes the first idle engine. Append, so that the first engine has been idle for longest.
-                self._idle.append(models)
+                self._all.remove(models)
+                self._all.append(models)
                 self._drop_ended()
                 self._start_ahead()
             self._freed.notify_all()
 
     def _drop_ended(self) -> None:
         for models in [models for models in self._idle if not models.engine.is_alive]:
-            self._idle.remove(models)
             self._all.remove(models)
             models.engine.close()
             self._deaths += 1
@@ -222,7 +223,7 @@ class EnginePool:
         """Start an engine if none is idle, so that the next caller need not wait for a start."""
         if self._is_ahead and not self._is_closed and not self._idle and len(self._all) < self.settings.engines_max:
             with suppress(Unavailable):  # the present caller has its engine; the next caller gets the error
-                self._idle.append(self._start_engine())
+                self._start_engine()
 
     def _start_engine(self) -> Models:
         engine = Engine(self._folder, self.settings, self.clock)

@@ -80,7 +80,8 @@ class Thresholds:
     def start(self, name: str, attributes: Attributes, ranges: Attributes) -> Iterator[tuple[str, str]]:
         """Begin an element. Rewrite a threshold that is a formula, and yield the loss of one that the engine drops.
 
-        Excel also writes a formula as a threshold of the type ``num``.
+        Excel also writes a formula as a threshold of the type ``num``. The engine moves the threshold with its cells
+        only if it begins with "=".
         """
         if name in ("colorScale", "iconSet", "dataBar"):
             self._rule, self._count = name, 0
@@ -97,7 +98,7 @@ class Thresholds:
         elif is_end and self._rule == "iconSet":
             yield losses.CONDITIONAL_FORMATS
         elif kind == "formula" or (kind == "num" and not is_number):
-            attributes |= {"type": "formula", "val": self.formula(value, ranges)}
+            attributes |= {"type": "formula", "val": f"={self.formula(value.removeprefix('='), ranges)}"}
         elif not is_end and not is_number:
             yield losses.CONDITIONAL_FORMATS
 

@@ -110,4 +110,24 @@ export const faults = ({ url, story, two }) => ({
     await shows(bob, "A3", "poison");
     await agree(url, story, ada, bob);
   },
+
+  async pendingChangesThatTheBrowserCouldNotStoreAreStoredAtTheNextCall(browser) {
+    const page = await people.person(browser, "Ada Lace");
+    await page.goto(`${url}/web/sheet/`);
+    const result = await page.evaluate(async (name) => {
+      const { OfflineCache } = await import(`${location.origin}/web/sheet/offlineCache.js`);
+      const cache = await OfflineCache.open(name);
+      const store = () => cache.putPending(1, [{ nextRevisionId: "one" }], "", { changes: 0 });
+      const { put } = IDBObjectStore.prototype;
+      IDBObjectStore.prototype.put = () => {
+        throw new DOMException("full", "QuotaExceededError");
+      };
+      const failure = await store().catch((error) => error.name);
+      IDBObjectStore.prototype.put = put;
+      const wasStored = cache.isStored;
+      await store();
+      return [failure, wasStored, cache.isStored, (await cache.load()).pending?.messages.length];
+    }, story);
+    assert.deepEqual(result, ["QuotaExceededError", false, true, 1]);
+  },
 });

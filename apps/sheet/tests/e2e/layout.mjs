@@ -56,8 +56,9 @@ export const layout = ({ url, story }) => ({
   async anAddressWithoutASheetOrAVersionIsUnderstood(browser) {
     await make(url, story, { A1: "one" });
     const page = await person(browser, "Ada Lace");
-    await page.goto(`${url}/web/sheet/edit.html`);
+    await page.goto(`${url}/web/sheet/edit.html?in=other`);
     await page.getByText("Sheet not found.").waitFor();
+    assert.match(await page.locator("#opening a").getAttribute("href"), /in=other/);
     await open(page, url, story, "&at=first");
     assert.equal(await page.textContent(".when"), "Version 2now");
     await open(page, url, story, "&at=1");
@@ -79,11 +80,52 @@ export const layout = ({ url, story }) => ({
     for (const version of [3, 2, 1]) {
       await page.keyboard.press("ArrowLeft");
       await page.waitForSelector(`.when:has-text('Version ${version} of 4')`);
-      await page.waitForSelector(".facts:has-text('changed')");
+      await until(page, ([{ versionViewer }, wanted]) => versionViewer.version === wanted, version);
+      if (version === 3) await page.waitForSelector(".facts:has-text('changed')"); // the canvas is mounted
       assert.ok(await slider.evaluate((element) => element === document.activeElement));
     }
     await page.keyboard.press("Escape");
     await page.waitForSelector(".facts:text-is('now')");
+  },
+
+  async aCanvasAcceptsInputAfterAnInterruptedMountWithoutTheFocus(browser) {
+    await make(url, story, { A1: "one" });
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    await page.locator("#title").focus();
+    const result = await evaluate(page, async ([{ workbook }]) => {
+      const { Canvas } = await import(`${location.origin}/web/sheet/canvas.js`);
+      const box = document.getElementById("then");
+      const canvas = new Canvas(box);
+      canvas.mount(workbook.model);
+      while (!box.inert) await null;
+      canvas.clear();
+      const isInert = box.inert;
+      await canvas.mount(workbook.model);
+      return [isInert, box.inert];
+    });
+    assert.deepEqual(result, [false, false]);
+  },
+
+  async chartsAndTheSwitchOfANarrowPageHaveNames(browser) {
+    await make(url, story, { A1: "1", A2: "2" });
+    const page = await person(browser, "Ada Lace");
+    await open(page, url, story);
+    await evaluate(page, ([{ workbook }]) => {
+      const common = { type: "bar", dataSetsHaveTitle: false, legendPosition: "none", stacked: false };
+      for (const [id, text, col] of [
+        ["one", "Sales", 2],
+        ["two", "", 10],
+      ]) {
+        const definition = { ...common, title: { text }, dataSets: [{ dataRange: "A1:A2" }] };
+        const box = { col, row: 2, offset: { x: 0, y: 0 }, size: { width: 300, height: 200 } };
+        workbook.model.dispatch("CREATE_CHART", { sheetId: "sheet1", chartId: id, figureId: id, ...box, definition });
+      }
+    });
+    await page.getByRole("figure", { name: "Bar chart “Sales” at C3" }).waitFor();
+    await page.getByRole("figure", { name: "Bar chart at K3" }).waitFor();
+    await page.setViewportSize({ width: 640, height: 400 }); // a zoom of 200 percent
+    await page.getByRole("switch", { name: "Online" }).waitFor();
   },
 
   async theCellsAreLeftByKeyboardAndControlsHaveNames(browser) {

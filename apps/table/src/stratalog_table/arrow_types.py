@@ -241,8 +241,12 @@ def _key_column(name: str, kind: str, column: Any) -> Any:
         raise Invalid("a key column has a value that its type cannot hold", column=name, type=kind, reason=exc) from exc
     if cast.null_count:
         raise Invalid("a key is empty", column=name, rows=cast.null_count)
-    if pa.types.is_floating(wanted) and pc.any(pc.is_nan(cast)).as_py():
-        raise Invalid("a key is not a number", column=name, value=float("nan"))
+    if pa.types.is_floating(wanted):
+        if pc.any(pc.is_nan(cast)).as_py():
+            raise Invalid("a key is not a number", column=name, value=float("nan"))
+        # A cast from double to float rounds without an error.
+        if not pc.all(pc.equal(cast.cast(pa.float64()), plain.cast(pa.float64()))).as_py():
+            raise Invalid("a key column has a value that its type cannot hold", column=name, type=kind, rows_type=given)
     return cast
 
 

@@ -234,7 +234,8 @@ def _inner_types(kind: ColumnType) -> list[ColumnType]:
     match parts:
         case ["list", item]:
             return [item]
-        case ["fixed_size_list", item, int(length)] if 0 <= length < 2**31 and not isinstance(length, bool):
+        # A file with lists of length 0 can be written, but pyarrow cannot read it, or aborts the process.
+        case ["fixed_size_list", item, int(length)] if 1 <= length < 2**31 and not isinstance(length, bool):
             return [item]
         case ["map", key, item]:
             return [key, item]

@@ -96,6 +96,10 @@ class FolderRegister:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 
+    def is_entered(self, incarnation: str) -> bool:
+        """Return whether a table has an entry, intact or not, or began to write one."""
+        return any(file.filename.startswith(_name(incarnation)) for file in self._folder.list(REGISTER))
+
     def others(self) -> Iterator[Registration]:
         """Yield the entries of the other tables that have files in the folder."""
         for file in self._folder.list(REGISTER):

@@ -96,14 +96,22 @@ def delete_unfinished(table: Table, urls: Iterable[str] = ()) -> None:
     """Delete the log of an unfinished creation, and the table's entries in the registers of data folders.
 
     The log names the folder only if a transaction was rejected. ``urls`` are other folders that may have an entry. The
-    log is deleted last, so an interrupted deletion can be repeated. Raises Conflict if the log has other content.
+    log is deleted last, so an interrupted deletion can be repeated. Raises Conflict if the log has other content, or if
+    the log is empty and no folder has an entry: then nothing shows that a table's creation made the log.
     """
     document = table.document
     if not is_unfinished(document):
         raise Conflict("the name is in use", organisation=document.organisation, log=document.name)
-    for url in {*urls, *_named_folders(table)}:
-        register = table.register(DataFolder(url))
-        registration = register.registration(table.incarnation)
+    registers = [table.register(DataFolder(url)) for url in sorted({*urls, *_named_folders(table)})]
+    known = {register: register.registration(table.incarnation) for register in registers}
+    if not document.version and not any(register.is_entered(table.incarnation) for register in registers):
+        raise Conflict(
+            "the document is empty, and no data folder shows that a table's creation made it; "
+            "`stratalog delete` deletes any document",
+            organisation=document.organisation,
+            log=document.name,
+        )
+    for register, registration in known.items():
         if registration is None or register.is_ours(registration):
             register.retire(table.incarnation)
     table.store.delete(document)

@@ -37,6 +37,25 @@ export class Database {
     }
   }
 
+  /**
+   * Open a database, take a lease, and return the result of `use({ database, tabLease, release })`. If this fails, close
+   * the database and release the lease. Otherwise this tab would keep the lease until its end, and nothing would show or
+   * send the pending mutations of the lease.
+   */
+  static async leased(name, use) {
+    const database = await Database.open(name);
+    let release = () => {};
+    try {
+      const lease = await database.takeTabLease();
+      ({ release } = lease);
+      return await use({ database, ...lease });
+    } catch (error) {
+      database.close();
+      release();
+      throw error;
+    }
+  }
+
   constructor(name, connection) {
     this.name = name;
     this.#connection = connection;

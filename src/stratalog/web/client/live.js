@@ -90,7 +90,8 @@ export class Live {
   async #listen() {
     try {
       const token = await this.#token();
-      if (token === this.#refusedToken) return;
+      // `stop` may have been called during the wait for the token.
+      if (this.#stopped || token === this.#refusedToken) return;
       await new Promise((resolve) => this.#open(token, resolve));
     } catch {
       // The application's token function failed, or the browser refuses the WebSocket. The next try may succeed. The

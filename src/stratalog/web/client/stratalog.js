@@ -46,16 +46,11 @@ export async function connect(url, options = {}) {
   const { token, mutators = BUILT_IN_MUTATORS, create = false, name = "", start = true } = options;
   const address = new URL(url, globalThis.location?.href).href;
   if (!DOCUMENT.test(address)) throw new StratalogError("invalid", "the URL is not a document's URL", { value: url });
-  const database = await Database.open(`stratalog ${address} ${name}`);
-  const { tabLease, release } = await database.takeTabLease();
-  const client = new Client(await Local.open(database, tabLease), {
-    database,
-    release,
-    tabLease,
-    mutators,
-    http: new Http(address, { token, create }),
-    url: address,
-  });
+  const http = new Http(address, { token, create });
+  const client = await Database.leased(
+    `stratalog ${address} ${name}`,
+    async (lease) => new Client(await Local.open(lease.database, lease.tabLease), { ...lease, mutators, http }),
+  );
   if (start) client.start();
   return client;
 }

@@ -65,8 +65,10 @@ globalThis.fileFormulas = (() => {
 
   const THRESHOLDS = ["minimum", "midpoint", "maximum", "lowerInflectionPoint", "upperInflectionPoint"];
   const thresholdsOf = (rule) => THRESHOLDS.filter((name) => rule[name]?.type === "formula");
+  // The formula of a threshold. In a stored message or state, it may lack the "=".
+  const formulaOf = ({ value = "" }) => (value.startsWith("=") ? value : `=${value}`);
   const formulasOf = (rule) => {
-    const values = [...(rule.values ?? []), ...thresholdsOf(rule).map((name) => rule[name].value)];
+    const values = [...(rule.values ?? []), ...thresholdsOf(rule).map((name) => formulaOf(rule[name]))];
     return values.filter((value) => typeof value === "string" && value.startsWith("="));
   };
 
@@ -82,7 +84,7 @@ globalThis.fileFormulas = (() => {
   }
 
   // The engine would leave out a rule with a formula as a threshold. `xlsx_repair.py` restores the type.
-  const asNumber = ({ value = "", ...rest }) => ({ ...rest, type: "number", value: valueForFile(value).slice(1) });
+  const asNumber = (point) => ({ ...point, type: "number", value: valueForFile(formulaOf(point)).slice(1) });
 
   const FOREIGN_FROM = { COUNTBLANK: 2, FILTER: 3, SORT: 4 };
   const hasOtherArguments = (name, args) =>

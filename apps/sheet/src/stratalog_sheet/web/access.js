@@ -11,7 +11,7 @@ const FOCUSABLE = "a[href], button:enabled, input:enabled, [tabindex='0'], [cont
 const CELLS = ".o-grid .o-composer";
 const HINT = "Arrow keys select a cell. F6 leaves the cells, and F6 again goes further. Shift+F6 goes back.";
 
-/** Selectors of the engine's controls, each with its role and its name. A name is a text or a function. */
+/** Selectors of the engine's controls, each with its role and its name. A name is a text or a function of the model. */
 const CONTROLS = [
   [".o-topbar-toolbar", "toolbar", "Formats"],
   [".o-topbar-topleft", "toolbar", "Menus"],
@@ -26,7 +26,7 @@ const CONTROLS = [
   [".o-sheet", "tab", titleOf],
   [".o-add-sheet", "button", "Add a worksheet"],
   [".o-list-sheets", "button", "List of worksheets"],
-  [".o-figure", "figure", "A chart or a picture"],
+  [".o-figure", "figure", figureName],
 ];
 const PRESSED = "[role='button'], [role='tab']";
 const BARS = "[role='toolbar'], [role='tablist']";
@@ -34,6 +34,18 @@ const BARS = "[role='toolbar'], [role='tablist']";
 function titleOf(element) {
   return element.closest("[title]")?.title ?? "";
 }
+
+/** The kind of a figure, the title of its chart, and the cell at its corner. */
+function figureName({ dataset: { id } }, model) {
+  const figure = model?.getters.getFigure(model.getters.getActiveSheetId(), id);
+  if (!figure) return "A chart or a picture";
+  const { type = "", title } = figure.tag === "chart" ? chartOf(model, id) : {};
+  const kind = { chart: `${type[0]?.toUpperCase()}${type.slice(1)} chart`, image: "Picture" }[figure.tag] ?? "Figure";
+  const corner = `at ${globalThis.o_spreadsheet.helpers.toXC(figure.col, figure.row)}`;
+  return [kind, title?.text && `“${title.text}”`, corner].filter(Boolean).join(" ");
+}
+
+const chartOf = ({ getters }, id) => getters.getChartDefinition(getters.getChartIdFromFigureId(id)) ?? {};
 
 /** Makes the controls of one canvas usable with a keyboard and a screen reader. */
 export class Access {
@@ -57,8 +69,13 @@ export class Access {
   /** Announce the selected cell of a model while the focus is in the cells. */
   follow(model) {
     this.#model = model;
-    model.on("update", this, () => this.#model === model && this.#announce());
+    model.on("update", this, () => {
+      if (this.#model !== model) return;
+      this.#announce();
+      this.#describeSoon();
+    });
     this.#announce();
+    this.#describeSoon();
   }
 
   #describeSoon() {
@@ -70,7 +87,7 @@ export class Access {
   #describe() {
     this.#isDue = false;
     for (const [selector, role, name] of CONTROLS) {
-      for (const control of this.#element.querySelectorAll(selector)) label(control, role, name);
+      for (const control of this.#element.querySelectorAll(selector)) label(control, role, name, this.#model);
     }
     for (const tab of this.#element.querySelectorAll(".o-sheet"))
       set(tab, "aria-selected", String(tab.classList.contains("active")));
@@ -89,9 +106,9 @@ export class Access {
   }
 }
 
-function label(control, role, name) {
+function label(control, role, name, model) {
   if (role) set(control, "role", role);
-  if (name) set(control, "aria-label", typeof name === "string" ? name : name(control));
+  if (name) set(control, "aria-label", typeof name === "string" ? name : name(control, model));
   if (control.matches(PRESSED) && !control.hasAttribute("tabindex")) control.tabIndex = control.closest(BARS) ? -1 : 0;
   if (role === "button") set(control, "aria-disabled", String(control.classList.contains("o-disabled")));
 }

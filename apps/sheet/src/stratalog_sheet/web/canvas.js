@@ -36,6 +36,9 @@ export class Canvas {
   #frame = null;
   #turn = 0;
   #access;
+  /** Whether the canvas accepts no input, and whether it is mounting a component that must not take the focus. */
+  #isInert = false;
+  #isWithoutFocus = false;
 
   constructor(element) {
     this.#element = element;
@@ -70,12 +73,22 @@ export class Canvas {
 
   /** Mount the component. If the focus is outside of the canvases, as in the slider, the engine must not take it. */
   async #mountUnfocused() {
-    const { activeElement } = document;
-    const { inert } = this.#element;
-    this.#element.inert = inert || !(activeElement === document.body || activeElement?.closest(".grid-place"));
-    const frame = await this.#app.mount(this.#element);
-    this.#element.inert = inert;
+    const [app, { activeElement }] = [this.#app, document];
+    this.#block(!(activeElement === document.body || activeElement?.closest(".grid-place")));
+    const frame = await app.mount(this.#element);
+    if (app === this.#app) this.#block(false);
     return frame;
+  }
+
+  #block(isWithoutFocus) {
+    this.#isWithoutFocus = isWithoutFocus;
+    this.#element.inert = this.#isInert || isWithoutFocus;
+  }
+
+  /** Whether the canvas accepts no input. */
+  set isInert(isInert) {
+    this.#isInert = isInert;
+    this.#block(this.#isWithoutFocus);
   }
 
   /** Commit the open edit. */
@@ -92,6 +105,7 @@ export class Canvas {
     this.#turn++;
     this.#app?.destroy();
     this.#app = this.#frame = null;
+    this.#block(false); // an interrupted mount does not end
     this.#element.hidden = true;
   }
 }

@@ -3,7 +3,7 @@
 import { Canvas } from "./canvas.js";
 import { drawConflicts } from "./conflictList.js";
 import { find, make, save, sentence, toast } from "./dom.js";
-import { changes, describeDeletion, describeFault } from "./ending.js";
+import { changes, describeDeletion, describeFailure, describeFault } from "./ending.js";
 import { editOf, filesOf, goTo, nameOf, viewOf } from "./engine.js";
 import { showFindings } from "./findings.js";
 import { initials, ownName, rename } from "./identity.js";
@@ -308,7 +308,7 @@ function showEnd(describe) {
   if (!workbook.isComplete) canvases.now.clear();
   timeline?.go(null);
   if (panel) showPanel(false);
-  find("#now").inert = !workbook.isDeleted;
+  canvases.now.isInert = !workbook.isDeleted;
   document.body.dataset.gone = "true";
   showTitle();
   find("#gone").replaceChildren(...describe(workbook, { edit, discard, downloadHere, complain }));
@@ -395,6 +395,6 @@ const complain = (error) => toast(sentence(error), true);
 begin().catch((error) => {
   if (askForToken(error)) return;
   document.body.dataset.connectionStatus = "ended";
-  find("#opening").textContent = error.code === "not-found" || !name ? "Sheet not found." : sentence(error);
+  find("#opening").replaceChildren(...describeFailure(error, name, homeOf(organisation)));
   find("#state").textContent = "";
 });

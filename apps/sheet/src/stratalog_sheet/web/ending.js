@@ -17,6 +17,12 @@ export function describeDeletion({ title, waiting }, { downloadHere, discard, co
   ];
 }
 
+/** Describe why a sheet does not open, with a link to the list of sheets. */
+export function describeFailure(error, name, home) {
+  const text = error.code === "not-found" || !name ? "Sheet not found." : sentence(error);
+  return [text, make("a", { href: home }, "All sheets")];
+}
+
 /** Return a message that the page accepts no edit until a reload. It has the text of an edit that is not stored. */
 export function describeFault({ fault, waiting, hasOfflineCache }, { edit }) {
   const words = ["The page takes no more edits until you reload it.", sentence(fault)];

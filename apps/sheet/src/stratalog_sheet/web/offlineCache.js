@@ -10,13 +10,15 @@ export class OfflineCache {
   #database;
   #release;
   #stored = "";
+  /** Whether the browser has stored the latest pending changes, as far as is known. */
+  isStored = true;
 
   /** Open the cache of a sheet under a tab lease. Throws if the browser cannot store data. */
-  static async open(name) {
-    const database = await Database.open(`stratalog sheet ${name}`);
-    const { tabLease, release } = await database.takeTabLease();
-    await database.write(({ tabLeases }) => tabLeases.put({ tabLease, used: Date.now() }));
-    return new OfflineCache(database, tabLease, release);
+  static open(name) {
+    return Database.leased(`stratalog sheet ${name}`, async ({ database, tabLease, release }) => {
+      await database.write(({ tabLeases }) => tabLeases.put({ tabLease, used: Date.now() }));
+      return new OfflineCache(database, tabLease, release);
+    });
   }
 
   constructor(database, tabLease, release) {
@@ -70,15 +72,22 @@ export class OfflineCache {
     this.#stored = latest;
     const key = { tabLease: this.tabLease, sequence: 0 };
     const { items = [], own = [] } = conflicts.stored ?? {};
-    await this.#database.write(({ pending, confirmed }) => {
-      if (messages.length) pending.put({ ...key, version, messages, incarnation });
-      else pending.delete([this.tabLease, 0]);
-      // Store conflicts as pending data, so that the next tab takes this lease and shows the conflicts.
-      if (items.length) pending.put({ ...key, sequence: 1, version, items, incarnation });
-      else pending.delete([this.tabLease, 1]);
-      if (own.length) confirmed.put({ ...key, version, own });
-      else confirmed.delete([this.tabLease, 0]);
-    });
+    try {
+      await this.#database.write(({ pending, confirmed }) => {
+        if (messages.length) pending.put({ ...key, version, messages, incarnation });
+        else pending.delete([this.tabLease, 0]);
+        // Store conflicts as pending data, so that the next tab takes this lease and shows the conflicts.
+        if (items.length) pending.put({ ...key, sequence: 1, version, items, incarnation });
+        else pending.delete([this.tabLease, 1]);
+        if (own.length) confirmed.put({ ...key, version, own });
+        else confirmed.delete([this.tabLease, 0]);
+      });
+      this.isStored ||= latest === this.#stored;
+    } catch (error) {
+      this.isStored = false;
+      this.#stored = null; // the next call stores the changes again
+      throw error;
+    }
   }
 
   /** Delete this tab's data, and the shared data unless another tab has pending changes or conflicts. */

@@ -17,6 +17,7 @@
   const Branch = Object.getPrototypeOf(session.revisions.HEAD_BRANCH);
   const { onMessageReceived, sendUpdateMessage } = Session;
   const { undo, rebaseUp, insertPrevious } = Tree;
+  const { checkDispatchAllowedCoreCommand } = Model.prototype;
 
   /** @this {any} */
   Session.onMessageReceived = function (message) {
@@ -306,19 +307,19 @@
 
   const THRESHOLDS = ["minimum", "midpoint", "maximum", "lowerInflectionPoint", "upperInflectionPoint"];
 
-  /** Begins each formula of a threshold with "=". The engine moves no other formula with its cells. */
-  class ConditionalFormats extends registries.corePluginRegistry.get("conditional formatting") {
-    mapToConditionalFormatInternal(sheetId, format) {
-      const rule = { ...format.rule };
-      for (const name of THRESHOLDS) {
-        const { type, value } = rule[name] ?? {};
-        if (type === "formula" && value && !value.startsWith("=")) rule[name] = { ...rule[name], value: `=${value}` };
-      }
-      return super.mapToConditionalFormatInternal(sheetId, { ...format, rule });
+  /**
+   * Begin each formula of a threshold with "=" in a new command, before the command becomes a message. The engine moves
+   * no other formula with its cells. Commands of stored messages stay as they are, because they would otherwise change
+   * past versions: docs/decisions/0062-a-stored-message-keeps-its-meaning.md. @this {any}
+   */
+  Model.prototype.checkDispatchAllowedCoreCommand = function (command) {
+    const rule = command.type === "ADD_CONDITIONAL_FORMAT" ? command.cf.rule : {};
+    for (const point of THRESHOLDS.map((name) => rule[name] ?? {})) {
+      if (point.type === "formula" && point.value && !point.value.startsWith("=")) point.value = `=${point.value}`;
     }
-  }
+    return checkDispatchAllowedCoreCommand.call(this, command);
+  };
 
-  registries.corePluginRegistry.replace("conditional formatting", ConditionalFormats);
   for (const [name, rules] of [["conditional formatting", "cfRules"], ["dataValidation", "rules"]])
     registries.corePluginRegistry.replace(name, copying(registries.corePluginRegistry.get(name), rules));
   registries.corePluginRegistry.replace("borders", Borders);

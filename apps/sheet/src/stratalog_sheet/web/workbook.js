@@ -89,7 +89,7 @@ export class Workbook extends EventTarget {
 
   /** Whether pending changes outlive the page. */
   get hasOfflineCache() {
-    return this.#offlineCache !== null;
+    return this.#offlineCache?.isStored ?? false;
   }
 
   /** The number of uncommitted changes. */

@@ -12,7 +12,7 @@ from stratalog.ports.index import NO_BLOBS, Item, Write, no_turn
 from stratalog.testing.faults import FaultyBlobs, FaultyIndex, FaultyLine, FaultyQueue, Weather, draw_weather
 from stratalog.testing.scheduler import Actor, Crash, Scheduler, SimulatedClock
 
-__all__ = ["LaggingIndex", "Place", "Process"]
+__all__ = ["Cluster", "LaggingIndex", "Process"]
 
 RESTART_MS_MAX = 10_000
 BOOT_MS_MAX = 10**9
@@ -111,7 +111,7 @@ def _commit_again(index: MemoryIndex, writes: Sequence[Write]) -> None:
         index.commit(writes)
 
 
-class Place:
+class Cluster:
     """The backends that all processes share.
 
     Set-up and checks use ``index``, ``blobs`` and ``queue`` directly, without faults. All backends use ``clock``, which
@@ -129,15 +129,15 @@ class Place:
         self._processes: list[Process] = []
         self._stopped = False
 
-    def branch(self, commits: int, *, keep_queue: bool) -> Place:
-        """Return another place whose index begins in the state after the first ``commits`` commits.
+    def branch(self, commits: int, *, shares_queue: bool) -> Cluster:
+        """Return another cluster whose index begins in the state after the first ``commits`` commits.
 
-        Both places share the blobs, which are not rolled back. With ``keep_queue`` both places also share the queue, so
-        a worker of either place may receive a message.
+        Both clusters share the blobs, which are not rolled back. With ``shares_queue`` they also share the
+        queue, so a worker of either cluster may receive a message.
         """
         branch = copy(self)
         branch.index = self.index.restored(commits)
-        branch.queue = self.queue if keep_queue else MemoryQueue(self.clock)
+        branch.queue = self.queue if shares_queue else MemoryQueue(self.clock)
         branch._processes = []
         branch._stopped = False
         return branch
@@ -233,24 +233,24 @@ class ActorTasks:
 class Process:
     """One process: its clock, its ports and its actors. A crash ends all actors of a process."""
 
-    def __init__(self, place: Place, name: str, *, far_clock: bool = False, is_behind: bool = False) -> None:
-        draw = place.scheduler.random.random
-        weather = place.weather
+    def __init__(self, cluster: Cluster, name: str, *, far_clock: bool = False, is_behind: bool = False) -> None:
+        draw = cluster.scheduler.random.random
+        weather = cluster.weather
         far_ms_max = weather.far_skew_ms_max if far_clock else 0
         behind_ms_max = weather.far_skew_ms_max if is_behind else 0
         if far_ms_max:
-            place.scheduler.counts.bump("clocks hours off")
+            cluster.scheduler.counts.bump("clocks hours off")
         self.name = name
-        self.place = place
-        self.scheduler = place.scheduler
+        self.cluster = cluster
+        self.scheduler = cluster.scheduler
         boot_ms, error = int(draw() * BOOT_MS_MAX), 2 * draw() - 1
         skew_ms = -abs(error) * behind_ms_max if behind_ms_max else error * (far_ms_max or weather.skew_ms_max)
         jump_ms_max = far_ms_max or weather.jump_ms_max
-        self.clock = SimulatedClock(place.scheduler, boot_ms=boot_ms, skew_ms=int(skew_ms), jump_ms_max=jump_ms_max)
-        line = FaultyLine(place.scheduler, weather, self.crash)
-        self.index = FaultyIndex(line, place.index)
-        self.blobs = FaultyBlobs(line, place.blobs)
-        self.queue = FaultyQueue(line, place.queue)
+        self.clock = SimulatedClock(cluster.scheduler, boot_ms=boot_ms, skew_ms=int(skew_ms), jump_ms_max=jump_ms_max)
+        line = FaultyLine(cluster.scheduler, weather, self.crash)
+        self.index = FaultyIndex(line, cluster.index)
+        self.blobs = FaultyBlobs(line, cluster.blobs)
+        self.queue = FaultyQueue(line, cluster.queue)
         self._actors: list[Actor] = []
 
     def spawn(self, name: str, function: Callable[[], None], *, background: bool = False) -> None:
