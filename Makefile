@@ -43,17 +43,19 @@ two_at_once = $(MAKE) --no-print-directory --jobs 2 --output-sync=target
 recorded = $(python) scripts/record_run.py run --json $(RUNS_JSON) --target $@ --
 # The tests that `make test-aws` runs on an account: the contract of the index, the command line, a copy.
 ON_ACCOUNT := tests/cloud/test_dynamodb.py tests/cloud/test_command_line.py tests/cloud/test_copying.py
-# Suites that open a store in memory and also pass on PostgreSQL. Suites that damage a store in memory are not among them.
-ON_POSTGRESQL := $(patsubst %,tests/documents/test_%.py,faults mapping merging) \
-	$(patsubst %,tests/maintenance/test_%.py,checkpoint exchange usage verification) \
-	$(patsubst %,tests/server/test_%.py,acceptor api_documents api_logs api_names audit body_spool connection_shares) \
+# Suites that open a store in memory and also pass on PostgreSQL. Suites that open many stores at once, or replace parts of
+# the backend in memory, are not among them.
+ON_POSTGRESQL := $(patsubst %,tests/documents/test_%.py,faults mapping merging redaction) \
+	$(patsubst %,tests/maintenance/test_%.py,checkpoint damaged_values exchange inspection maintain) \
+	$(patsubst %,tests/maintenance/test_%.py,read_only repair usage verification) \
+	$(patsubst %,tests/server/test_%.py,acceptor api_documents api_edge api_logs api_names audit body_spool connection_shares) \
 	$(patsubst %,tests/server/test_%.py,connections live_right push queue_convergence queue_http quotas trusted_proxies) \
 	$(patsubst %,apps/sheet/tests/test_%.py,blame bounds commands commits comparison deletion forgotten http) \
 	$(patsubst %,apps/sheet/tests/test_%.py,limits_reached loaded poison restored sheet state titles demo_workbook engine) \
-	$(patsubst %,apps/catalogue/tests/test_%.py,deletions encodings letters migrating polls source_rename taking works) \
+	$(patsubst %,apps/catalogue/tests/test_%.py,deletions dry_run encodings http letters migrating polls source_rename taking works) \
 	$(patsubst %,tests/server/test_%.py,api_live handovers web_server) apps/table/tests/test_committing.py \
 	$(patsubst %,tests/test_%.py,arguments process_fork settings store) tests/documents/test_golden_reasons.py \
-	$(patsubst %,tests/aws/test_%.py,api sockets) tests/backups/test_lost_blobs.py tests/records/test_lost_bodies.py
+	$(patsubst %,tests/aws/test_%.py,api sockets) tests/backups/test_lost_blobs.py tests/backups/test_damaged_items.py tests/records/test_lost_bodies.py
 ROWS ?= 5000000
 RECORDS ?= 1000000
 KILLS ?= 40
