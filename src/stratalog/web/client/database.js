@@ -38,9 +38,9 @@ export class Database {
   }
 
   /**
-   * Open a database, take a lease, and return the result of `use({ database, tabLease, release })`. If this fails, close
-   * the database and release the lease. Otherwise this tab would keep the lease until its end, and nothing would show or
-   * send the pending mutations of the lease.
+   * Open a database, take a lease, and return the result of `use({ database, tabLease, release })`. If this fails,
+   * close the database and release the lease. Otherwise this tab would keep the lease until its end, and nothing would
+   * show or send the pending mutations of the lease.
    */
   static async leased(name, use) {
     const database = await Database.open(name);
