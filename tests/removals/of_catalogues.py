@@ -867,7 +867,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}test_works.py::test_a_dependency_without_a_space_before_its_version_is_named_without_the_version",),
     ),
     Removal(
-        "B2150",
+        "B1120",
         (
             Edit(
                 f"{SOURCES}source_rename.py",
@@ -878,22 +878,22 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{REMOVED}::test_a_late_version_does_not_bring_back_a_record_that_the_renamed_source_has_deleted",),
     ),
     Removal(
-        "B2150",
+        "B1120",
         (Edit(f"{SOURCES}source_rename.py", "not names or None in names:", "not names:"),),
         (f"{REMOVED}::test_a_late_record_stays_if_a_later_source_of_its_name_was_removed",),
     ),
     Removal(
-        "B2150",
+        "B1120",
         (Edit(f"{SOURCES}source_rename.py", "    other = names[0]\n", "    other = names[-1]\n"),),
         (f"{REMOVED}::test_a_late_record_goes_to_the_source_that_its_poll_has_read",),
     ),
     Removal(
-        "B2151",
+        "B1121",
         (Edit(f"{SOURCES}polls.py", "    if ended is not None and settings is not None:\n", "    if False:\n"),),
         (f"{REMOVED}::test_a_poll_that_breaks_off_after_a_rename_moves_its_records_and_counts_no_failure",),
     ),
     Removal(
-        "B2152",
+        "B1122",
         (Edit(f"{SOURCES}ingest.py", "conflicting += not new and self", "conflicting += False and self"),),
         (
             f"{TESTS}test_taking.py::test_records_of_one_file_that_share_an_id_and_differ_are_counted",
@@ -901,7 +901,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2153",
+        "B1123",
         (Edit(f"{SOURCES}ingest.py", "            self.error = exc\n", "            raise\n"),),
         (
             f"{TESTS}test_taking.py::test_the_records_before_an_error_of_their_step_are_stored",

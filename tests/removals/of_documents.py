@@ -672,7 +672,7 @@ REMOVALS: tuple[Removal, ...] = (
         ("tests/server/test_pull.py::test_a_pull_reports_a_number_that_was_raised_after_its_cookie",),
     ),
     Removal(
-        "B2301",
+        "B1140",
         (Edit("src/stratalog/log/tasks.py", "        if self._closed:\n            return None\n", ""),),
         ("tests/documents/test_beside_commits.py::test_closed_background_tasks_run_no_more_work[InlineTasks]",),
     ),

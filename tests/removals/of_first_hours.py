@@ -16,7 +16,7 @@ SETTINGS = "src/stratalog/log/environment.py"
 
 REMOVALS = (
     Removal(
-        "B2350",
+        "B1141",
         (
             Edit(MUTATORS, 'str(getattr(exc, "reason", exc)) if isinstance', "exc.reason if isinstance"),
             Edit(
@@ -33,7 +33,7 @@ REMOVALS = (
         (f"{FAULTS}::test_any_exception_of_a_mutator_becomes_a_reason_that_can_be_read_back",),
     ),
     Removal(
-        "B2351",
+        "B1142",
         (Edit("src/stratalog/documents/run.py", "    if _is_running.get():\n", "    if False:\n"),),
         (
             f"{FAULTS}::test_a_mutator_that_writes_to_another_document_is_rejected",
@@ -41,7 +41,7 @@ REMOVALS = (
         ),
     ),
     Removal(
-        "B2352",
+        "B1143",
         (
             Edit(SETTINGS, "Count = Annotated[int, msgspec.Meta(ge=1)]", "Count = int"),
             Edit(SETTINGS, "Seconds = Annotated[float, msgspec.Meta(ge=0)]", "Seconds = float"),
@@ -52,17 +52,17 @@ REMOVALS = (
         ),
     ),
     Removal(
-        "B2353",
+        "B1144",
         (Edit("src/stratalog/sqlite_files.py", "(exc, connection, path=connection.filename)", "(exc, connection)"),),
         (f"{BAD_INPUT}::test_the_error_for_a_file_that_is_no_database_names_the_file",),
     ),
     Removal(
-        "B2354",
+        "B1145",
         (Edit(REPLICA, "        except StratalogError:  # the client", "        except KeyError:  # the client"),),
         (f"{CLIENT}::test_a_closed_client_can_be_printed",),
     ),
     Removal(
-        "B2355",
+        "B1146",
         (Edit("src/stratalog/homes.py", "    if not scheme and (advice := ", "    if scheme and (advice := "),),
         (f"{BAD_INPUT}::test_a_url_that_would_make_a_folder_by_mistake_is_refused_with_advice",),
     ),

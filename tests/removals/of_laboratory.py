@@ -219,12 +219,12 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2300",
+        "B1139",
         (Edit("src/stratalog/testing/postgres_server.py", "make(dir=SOCKETS) as sockets", "make() as sockets"),),
         ("tests/postgres/test_store.py::test_a_server_starts_if_the_temporary_folder_has_a_long_path_with_spaces",),
     ),
     Removal(
-        "B2050",
+        "B1115",
         (Edit("src/stratalog/struct_types.py", "delay_forks(), _types.lock:", "_types.lock:"),),
         (
             "tests/test_struct_types.py::test_a_fork_waits_for_an_evaluation_only_for_a_time_and_its_child_decodes_no_struct",

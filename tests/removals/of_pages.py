@@ -371,7 +371,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2200",
+        "B1124",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/web/rebase.js",
@@ -395,7 +395,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2201",
+        "B1125",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/javascript/formulas.js",

@@ -429,7 +429,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TEST_ANNOUNCEMENTS}::test_the_second_server_on_an_open_store_hears_the_hints",),
     ),
     Removal(
-        "B2000",
+        "B1114",
         (
             Edit(
                 "src/stratalog/backends/postgres_connections.py",
@@ -442,7 +442,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2000",
+        "B1114",
         (
             Edit(
                 "src/stratalog/backends/postgres_tables.py",
@@ -455,7 +455,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2000",
+        "B1114",
         (
             Edit(
                 "src/stratalog/backends/postgres_connections.py",

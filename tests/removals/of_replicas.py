@@ -292,9 +292,9 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal("B740", (Edit(f"{WEB}/undo.js", "if (isUndone)", "if (false)"),), IN_NODE),
     Removal(
-        "B2400",
+        "B1147",
         (Edit(f"{WEB}/database.js", "      release();\n      throw error;\n", "      throw error;\n"),),
         IN_NODE,
     ),
-    Removal("B2401", (Edit(f"{WEB}/live.js", "this.#stopped || token ===", "token ==="),), IN_NODE),
+    Removal("B1148", (Edit(f"{WEB}/live.js", "this.#stopped || token ===", "token ==="),), IN_NODE),
 )

@@ -268,32 +268,32 @@ REMOVALS: tuple[Removal, ...] = (
         (story("theArrowKeysMoveTheSliderOverSeveralVersions"),),
     ),
     Removal(
-        "B2202",
+        "B1126",
         (Edit(f"{WEB}/canvas.js", "    this.#block(false); // an interrupted mount does not end\n", ""),),
         (story("aCanvasAcceptsInputAfterAnInterruptedMountWithoutTheFocus"),),
     ),
     Removal(
-        "B2203",
+        "B1127",
         (Edit(f"{WEB}/access.js", '"figure", figureName', '"figure", "A chart or a picture"'),),
         (story("chartsAndTheSwitchOfANarrowPageHaveNames"),),
     ),
     Removal(
-        "B2204",
+        "B1128",
         (Edit(f"{WEB}/edit.html", ' aria-label="Online"', ""),),
         (story("chartsAndTheSwitchOfANarrowPageHaveNames"),),
     ),
     Removal(
-        "B2205",
+        "B1129",
         (Edit(f"{WEB}/ending.js", ', make("a", { href: home }, "All sheets")', ""),),
         (story("anAddressWithoutASheetOrAVersionIsUnderstood"),),
     ),
     Removal(
-        "B2206",
+        "B1130",
         (Edit(f"{WEB}/offlineCache.js", "      this.#stored = null;", "     "),),
         (story("pendingChangesThatTheBrowserCouldNotStoreAreStoredAtTheNextCall"),),
     ),
     Removal(
-        "B2207",
+        "B1131",
         (
             Edit(
                 "apps/sheet/src/stratalog_sheet/pool.py",

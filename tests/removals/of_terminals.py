@@ -13,7 +13,7 @@ EMPTY = "tests/cli/test_commands.py::test_verify_says_that_an_empty_store_has_no
 
 REMOVALS: tuple[Removal, ...] = (
     Removal(
-        "B2250",
+        "B1132",
         (Edit(f"{TABLE}/columns.py", "if 1 <= length < 2**31", "if 0 <= length < 2**31"),),
         (
             f"{TESTS}/test_columns.py::test_a_column_type_that_parquet_cannot_store_is_refused_at_ingest",
@@ -21,7 +21,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2251",
+        "B1133",
         (
             Edit(
                 f"{TABLE}/arrow_types.py",
@@ -32,7 +32,7 @@ REMOVALS: tuple[Removal, ...] = (
         (f"{TESTS}/test_key_types.py::test_a_key_that_is_no_value_of_its_columns_type_is_refused_and_not_converted",),
     ),
     Removal(
-        "B2252",
+        "B1134",
         (Edit(f"{TABLE}/table_creation.py", "    if not document.version and not any(", "    if False and not any("),),
         (
             f"{TESTS}/test_table_creation.py::test_an_empty_document_without_an_entry_is_resumed_and_not_deleted",
@@ -40,7 +40,7 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2253",
+        "B1135",
         (Edit("src/stratalog/cli/output.py", "part.translate(_ESCAPES)", "part"),),
         (
             f"{TERMINALS}::test_control_characters_are_printed_as_escapes",
@@ -48,17 +48,17 @@ REMOVALS: tuple[Removal, ...] = (
         ),
     ),
     Removal(
-        "B2253",
+        "B1135",
         (Edit("src/stratalog/cli/output.py", "    return line.translate(_ESCAPES)\n", "    return line\n"),),
         (f"{TERMINALS}::test_control_characters_are_printed_as_escapes",),
     ),
     Removal(
-        "B2254",
+        "B1136",
         (Edit("src/stratalog/cli/program.py", "            signal.signal(number, end)\n", "            pass\n"),),
         ("tests/cli/test_signals.py::test_a_signal_ends_a_command_without_a_partly_written_file",),
     ),
     Removal(
-        "B2255",
+        "B1137",
         (
             Edit(
                 "src/stratalog/cli/inspection.py",
@@ -69,7 +69,7 @@ REMOVALS: tuple[Removal, ...] = (
         (EMPTY,),
     ),
     Removal(
-        "B2255",
+        "B1137",
         (
             Edit(
                 "src/stratalog/cli/verification.py",
@@ -80,7 +80,7 @@ REMOVALS: tuple[Removal, ...] = (
         (EMPTY,),
     ),
     Removal(
-        "B2256",
+        "B1138",
         (Edit("src/stratalog/log/names.py", 'DOCUMENT_OR_LOG = "document or log"', 'DOCUMENT_OR_LOG = "log"'),),
         ("tests/cli/test_commands.py::test_a_command_on_documents_and_logs_names_both_if_it_finds_neither",),
     ),
