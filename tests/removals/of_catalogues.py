@@ -381,8 +381,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SOURCES}polls.py",
-                "        try:\n            checkpoint, version = _checkpoint(records, source)\n            # Read",
-                "        checkpoint, version = _checkpoint(records, source)\n        try:\n            # Read",
+                "        try:\n            if settings is None:\n",
+                "        _checkpoint(records, source)\n        try:\n            if settings is None:\n",
             ),
             Edit(
                 f"{SOURCES}sources.py",
@@ -707,8 +707,8 @@ REMOVALS: tuple[Removal, ...] = (
         (
             Edit(
                 f"{SOURCES}source_rename.py",
-                "*(version.version for version in versions if is_moved(version))",
-                "copied",
+                "max((version.version for version in versions if is_moved(version)), default=0)",
+                "0",
             ),
         ),
         (f"{TESTS}test_source_rename.py::test_a_source_can_be_renamed_back_to_its_old_name",),

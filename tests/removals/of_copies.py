@@ -163,7 +163,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B555",
-        (Edit(PRUNE, "for folder in (UNFINISHED, MANIFESTS) for", "for folder in (MANIFESTS, UNFINISHED) for"),),
+        (Edit(PRUNE, "(UNFINISHED, UNFINISHED, MANIFESTS)", "(MANIFESTS, UNFINISHED, UNFINISHED)"),),
         (f"{RACES}::test_a_prune_keeps_the_objects_of_an_old_interrupted_backup_that_is_finished_meanwhile",),
     ),
     Removal(

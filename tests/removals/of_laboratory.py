@@ -161,7 +161,7 @@ REMOVALS: tuple[Removal, ...] = (
     ),
     Removal(
         "B1007",
-        (Edit("tests/cloud/histories.py", "kill_at += self._next_kill()", "kill_at = told + self._next_kill()"),),
+        (Edit("tests/cloud/histories.py", "kill_at += self._next_kill()", "kill_at = answers + self._next_kill()"),),
         (
             "tests/cloud/test_histories.py::test_a_history_has_the_same_kills_however_many_records_are_written_between_two_counts",
         ),

@@ -58,7 +58,7 @@ class ReadOnlyFile:
         leave_in_child(self)
         self.read("SELECT 1 FROM sqlite_schema LIMIT 1", ())
 
-    def write(self, *_: object) -> NoReturn:
+    def write(self, *_: object, **__: object) -> NoReturn:
         """Raise Unavailable: nothing was written. Raises Closed."""
         self.check_open()
         raise self._reason.copy() from self._reason.__cause__

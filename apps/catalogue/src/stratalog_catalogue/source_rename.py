@@ -117,7 +117,7 @@ def _name_after(records: Records, name: str, since: int) -> str | None:
     settings: RecordVersion | None = None
     for version in records.versions(SETTINGS + name):
         if version.deleted and version.version > since:
-            names.append(settings and _renamed_to(records, settings))
+            names.append(None if settings is None else _renamed_to(records, settings))
         settings = None if version.deleted else version
     if settings is not None or not names or None in names:
         return None
