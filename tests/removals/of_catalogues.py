@@ -908,4 +908,32 @@ REMOVALS: tuple[Removal, ...] = (
             f"{TESTS}test_feeds.py::test_the_records_of_a_page_with_an_invalid_link_are_stored_also_in_a_complete_state",
         ),
     ),
+    Removal(
+        "B1149",
+        (
+            Edit(
+                f"{SOURCES}content_decoder.py",
+                "not (is_gzip and left.startswith(GZIP_BEGINNING))",
+                "not left.startswith(GZIP_BEGINNING)",
+            ),
+        ),
+        (
+            f"{TESTS}test_hostile_responses.py::test_bytes_after_deflated_content_are_ignored_also_if_they_look_like_gzip",
+        ),
+    ),
+    Removal(
+        "B1150",
+        (Edit("src/stratalog/cli/records.py", "text if is_restored else", "text if True else"),),
+        ("tests/cli/test_commands.py::test_an_undeletion_of_a_record_that_is_not_deleted_says_so",),
+    ),
+    Removal(
+        "B1151",
+        (
+            Edit(f"{SOURCES}transformers.py", '"debian-package/2"', '"debian-package/1"'),
+            Edit(f"{SOURCES}transformers.py", '"debian-source/2"', '"debian-source/1"'),
+        ),
+        (
+            f"{TESTS}test_works.py::test_a_scan_repairs_the_relations_that_the_first_version_of_a_debian_transformer_made",
+        ),
+    ),
 )
