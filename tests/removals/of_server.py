@@ -510,4 +510,21 @@ REMOVALS: tuple[Removal, ...] = (
         ),
         ("tests/server/test_home.py::test_a_person_gets_a_page_for_each_error_of_a_handler",),
     ),
+    Removal(
+        "B1152",
+        (
+            Edit(
+                "src/stratalog/server/web_server.py",
+                (
+                    "        if self._handovers is not None:\n            self._handovers.close()\n"
+                    "        accepting.cancel()\n"
+                ),
+                (
+                    "        accepting.cancel()\n"
+                    "        if self._handovers is not None:\n            self._handovers.close()\n"
+                ),
+            ),
+        ),
+        ("tests/server/test_web_server.py::test_a_stopping_server_closes_its_handovers_before_it_stops_to_accept",),
+    ),
 )

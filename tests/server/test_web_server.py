@@ -326,6 +326,20 @@ def test_a_stopping_server_refuses_new_connections_while_it_finishes_a_request()
         assert read_all(caller).startswith(b"HTTP/1.1 200 ")
 
 
+def test_a_stopping_server_closes_its_handovers_before_it_stops_to_accept() -> None:
+    """A connection that another process hands over later would not know that the server stops."""
+    cancelled: list[int] = []
+    with web_server() as running:
+        server = running.server
+
+        class Handovers:
+            def close(self) -> None:
+                cancelled.append(server._running[0].cancelling())
+
+        server._handovers = Handovers()  # type: ignore[assignment]
+    assert cancelled == [0]
+
+
 def stop_connections(server: WebServer, after: Callable[[], Any] = lambda: None) -> None:
     """End all connections on the server's loop, as uvicorn does. The loop reads no bytes before ``after`` returns."""
 
