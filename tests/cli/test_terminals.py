@@ -66,5 +66,9 @@ def test_an_error_is_one_line_although_its_argument_has_control_characters(store
 
 
 def test_styles_of_click_are_kept() -> None:
-    assert printable("\x1b[31m\x1b[1mred\x1b[0m\x1b[97m") == "\x1b[31m\x1b[1mred\x1b[0m\x1b[97m"
+    assert printable("\x1b[31m\x1b[1mred\x1b[0m") == "\x1b[31m\x1b[1mred\x1b[0m"
     assert printable("café\t☃") == "café\\t☃"
+
+
+def test_a_style_in_a_users_text_ends_with_its_line() -> None:
+    assert printable("\x1b[30mann") == "\x1b[30mann\x1b[0m"

@@ -41,6 +41,7 @@ _ESCAPES = {
 
 _STYLES = re.compile("(\x1b\\[(?!8m)[0-9]{1,3}m)")
 """The codes of `click.style`. Code 8 is left out, because it hides text."""
+_RESET = "\x1b[0m"
 
 
 def printable(text: str) -> str:
@@ -51,9 +52,10 @@ def printable(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        part if position % 2 else part.translate(_ESCAPES) for position, part in enumerate(_STYLES.split(text))
-    )
+    parts = _STYLES.split(text)
+    line = "".join(part if position % 2 else part.translate(_ESCAPES) for position, part in enumerate(parts))
+    # A style that a user's text begins must not continue in the next line.
+    return line if len(parts) == 1 or line.endswith(_RESET) else line + _RESET
 
 
 def print_line(text: str, *, to_error: bool = False) -> None:
