@@ -103,7 +103,7 @@ def names_of(path: Path, module: str) -> set[str]:
 
 
 def pyright(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run pyright with this Python first on the path, since pyright finds packages by the first Python on the path."""
+    """Run pyright. It finds packages by the first Python on the path, so put this Python first."""
     install(TOOLS)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = [node_program(), str(PYRIGHT), *arguments]

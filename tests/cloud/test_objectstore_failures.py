@@ -203,7 +203,7 @@ def test_a_put_sends_the_checksum_of_the_stored_bytes(store: Callable) -> None:
 
 
 def versions(*listed: tuple[str, str, bool], more: str = "") -> Reply:
-    """Return a reply that lists the versions in ``found``: each with its key, its id, and True if it is current.
+    """Return a reply that lists the versions in ``listed``: each with its key, its id, and True if it is current.
 
     A service sorts the versions by key, and the versions of one key from the newest to the oldest.
 

@@ -103,7 +103,7 @@ def _arguments(name: str) -> list[dict[str, Any]]:
 
 
 def _gets(counted: CountedDocument, name: str, gets_max: int) -> tuple[int, int]:
-    """Run a batch with empty caches and build its commit, but write nothing. Return the numbers of `Place.gets`."""
+    """Run a batch with empty caches and build its commit, but write nothing. Return the numbers of `gets`."""
     document = counted.cold(gets_max)
     arguments = _arguments(name)
     batch = [Mutation(client="client-0007", id=2 + step, name=name, args=args) for step, args in enumerate(arguments)]

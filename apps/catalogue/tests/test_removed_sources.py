@@ -132,7 +132,7 @@ def test_a_new_source_ignores_a_checkpoint_that_was_saved_during_the_removal(
 
 
 class Slow(Records):
-    """The records of a poll that has listed the files before a rename, and stores them after the rename moved all."""
+    """The records as a slow poll uses them: it lists files before a rename, and stores records after the rename."""
 
     begun: threading.Event
     moved: threading.Event

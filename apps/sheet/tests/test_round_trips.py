@@ -1,4 +1,4 @@
-"""A sheet that is exported and imported, several times, gets no further rows, and becomes the same file again."""
+"""A sheet that is exported and imported several times gets no more rows, and its file stays the same."""
 
 from __future__ import annotations
 

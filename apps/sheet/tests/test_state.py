@@ -37,7 +37,7 @@ def parts(plain: dict[str, Any]) -> list[bytes]:
 
 
 def shared(left: list[bytes], right: list[bytes]) -> float:
-    """Return the share of the bytes of ``other`` that are in parts of ``one``."""
+    """Return the share of the bytes of ``right`` that are in parts of ``left``."""
     return sum(len(part) for part in right if part in set(left)) / sum(map(len, right))
 
 

@@ -125,7 +125,7 @@ def _is_accepted(weight: str | None) -> bool:
 
 
 def _of_packed(headers: Headers) -> Headers:
-    """Return the headers for the compressed body: with a weak entity tag, and without an offer of ranges."""
+    """Return the headers for the compressed body: its entity tag is weak, and `Accept-Ranges` is left out."""
     remaining = [(name.lower(), value) for name, value in headers if name.lower() != b"accept-ranges"]
     weak = [
         (name, b"W/" + value if not value.startswith(b"W/") else value) for name, value in remaining if name == b"etag"

@@ -258,7 +258,7 @@ def _restore_single(
         "name": f"{organisation}/{made.name}",
         "version": head.version,
         "failures": failures,
-        "more_failures": manifest.more_failures,  # some of them may concern this log
+        "more_failures": manifest.more_failures,  # their number; nobody knows whether they concern this log
     }
     session.answer(
         plain, f"restored {name} of backup {manifest.id} as {organisation}/{made.name}: version {head.version}"

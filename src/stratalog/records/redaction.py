@@ -1,7 +1,7 @@
 """Redaction of a version: erase its body and salt, and keep the digest that represents both in the chain.
 
 The commit also writes the record's floor. So the next copy of the store into the same target compares the record's
-versions again. If an undeletion has read the body before the redaction, its commit fails.
+versions again. If an undeletion has read the body before the redaction, the commit of the undeletion fails.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def _unmarked_encoding(head: bytes, given: str) -> str:
 
 
 def _as_it_came(cut: CutElement, named: str) -> CutElement:
-    if cut.encoding or not named:  # the document's declaration names the encoding, or nothing does
+    if cut.encoding or not named:  # otherwise only the document's own declaration can name it
         return cut
     return cut._replace(body=encode_text(cut.body, named), encoding=named)
 
