@@ -20,6 +20,7 @@ import stratalog
 from stratalog.backends import turnstile
 from stratalog.backends.sqlite import SqliteDatabase
 from stratalog.backends.sqlite_read_only import ReadOnlyFile
+from stratalog.codec import sha256
 from stratalog.errors import Closed, Unavailable, Unsupported
 from stratalog.limits import BLOB_ROW_BYTES_MAX
 from stratalog.maintenance.store_copy import copy_store
@@ -86,6 +87,10 @@ def test_a_write_to_such_a_store_is_unavailable_and_names_the_reason(
                 store.document("acme", "plan").put("a", 2)
         with pytest.raises(Unavailable, match="Read-only file system"):
             store.create("acme", "other")
+        with pytest.raises(Unavailable, match="Read-only file system"):
+            store.environment.blobs.put(f"acme/plan/{sha256(b'small').hex()}", b"small")
+        with pytest.raises(Unavailable, match="Read-only file system"):
+            store.queue.send("group", [b"message"])
     assert files_in(folder) == before
 
 
