@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -41,6 +42,9 @@ def _page(case: tuple[bool, bool, bool]) -> Callable[[int], Sequence[Any]]:
     bounds = [bound for bound, given in ((_key(2), case[0]), (_key(MANY - 2), case[1])) if given]
     return lambda count: (b"p", *bounds, count, 0)
 
+
+NUMBERS = itertools.count()
+"""The numbers of the schemas. pytest sets a fixture up again if tests of its other parameter come in between."""
 
 SINGLE, ARRAYS, PAGES = (1,), (2, 32, 500, 1000), (1, 128, 1024)
 PAIR = b"x" * CHECKED_PAIR_BYTES
@@ -127,7 +131,7 @@ def grown(postgres_process: PostgresServer) -> Iterator[Connection]:
 @pytest.fixture(scope="module", params=[False, True], ids=["without statistics", "with statistics"])
 def filled(request: pytest.FixtureRequest, postgres_process: PostgresServer) -> Iterator[Connection]:
     """A session that plans each statement for its parameters, on large tables."""
-    with _session(f"{postgres_process.url}&schema=filled_{request.param}") as connection:
+    with _session(f"{postgres_process.url}&schema=filled_{next(NUMBERS)}") as connection:
         _fill(connection, 0, MANY)
         if request.param:
             _analyse(connection)

@@ -58,28 +58,35 @@ class Connection(H11Protocol):
 
 
 class Cutting:
-    """An ASGI application with the server and the files of the page. A story can lose the answers to its pushes."""
+    """An ASGI application with the server and the files of the page.
+
+    A story can lose the answers to its pushes, or have its pushes refused.
+    """
 
     def __init__(self, store: Store) -> None:
         self._app: Any = create_app(store)
         self._cuts: Counter[str] = Counter()
+        self._refusing: Counter[str] = Counter()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         folder, _, name = scope.get("path", "").removeprefix("/").partition("/")
         document, _, call = name.partition("/documents/")[2].partition("/")
         if folder in FOLDERS:
             await _answer(send, *_page(FOLDERS[folder] / name))
-        elif call == "control/cuts":
-            await self._control(document, scope["method"], receive, send)
+        elif call in ("control/cuts", "control/refusing"):
+            numbers = self._cuts if call == "control/cuts" else self._refusing
+            await self._control(numbers, document, scope["method"], receive, send)
+        elif call == "replicache/push" and self._refusing[document]:
+            await _answer(send, b"", {}, status=503)
         elif call == "replicache/push" and self._cuts[document]:
             await self._push_unanswered(document, scope, receive)
         else:
             await self._app(scope, receive, send)
 
-    async def _control(self, document: str, method: str, receive: Any, send: Any) -> None:
+    async def _control(self, numbers: Counter[str], document: str, method: str, receive: Any, send: Any) -> None:
         if method == "PUT":
-            self._cuts[document] = int((await receive())["body"])
-        await _answer(send, str(self._cuts[document]).encode(), {})
+            numbers[document] = int((await receive())["body"])
+        await _answer(send, str(numbers[document]).encode(), {})
 
     async def _push_unanswered(self, document: str, scope: Any, receive: Any) -> None:
         self._cuts[document] -= 1
@@ -102,9 +109,9 @@ def _page(file: Path) -> tuple[bytes, dict[str, str]]:
     return body, {**HEADERS, "Content-Security-Policy": policy, "Content-Type": KINDS[file.suffix]}
 
 
-async def _answer(send: Any, body: bytes, headers: dict[str, str]) -> None:
+async def _answer(send: Any, body: bytes, headers: dict[str, str], status: int = 200) -> None:
     encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": 200, "headers": encoded})
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
     await send({"type": "http.response.body", "body": body})
 
 
